@@ -1,0 +1,57 @@
+# Every target sets up what it needs: python3 >= 3.11 with venv, make and a package index are enough.
+STACK ?= l4
+ARGS ?=
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help plan test check golden bench-plan bench-staging requirements clean
+
+help: ## what there is to run
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+plan: $(VENV)/.run ## the whole plan of a stack, offline: make plan STACK=v6e4 ARGS='--set serving.maxModelLen=4096'
+	@$(BIN)/gemma4 plan $(STACK) $(ARGS)
+
+test: $(VENV)/.dev ## all tests; heights whose tools are missing are skipped and say why
+	@$(BIN)/python -m pytest -q $(ARGS)
+
+check: $(VENV)/.dev ## format, lint, types, and the staircase of imports
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+golden: $(VENV)/.dev ## regenerate the golden plans and the README's output; read the diff before committing it
+	@$(BIN)/python -m tests.golden
+
+bench-plan: $(VENV)/.run ## wall time and peak memory of `gemma4 plan`, beside the imports it cannot avoid
+	@$(BIN)/python -m scripts.bench_plan
+
+bench-staging: $(VENV)/.dev ## throughput and peak memory of the weights copy, beside a plain curl
+	@$(BIN)/python -m scripts.bench_staging
+
+requirements: ## recompile the pinned, hashed requirements from pyproject.toml (needs uv)
+	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url -q -o requirements.txt
+	uv pip compile pyproject.toml --extra dev -c requirements.txt --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url -q -o requirements-dev.txt
+
+clean: ## remove the virtual environment and all caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "gemma4 needs Python 3.11 or later; '$(PYTHON)' is $$($(PYTHON) -V 2>&1). Name another: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { echo "python3 has no venv module; on Debian or Ubuntu: apt-get install python3-venv"; exit 1; }
+
+$(VENV)/.run: requirements.txt pyproject.toml | $(VENV)/bin/python
+	@echo "installing the pinned requirements into $(VENV) (once, about a minute)" >&2
+	@$(PIP) --require-hashes -r requirements.txt
+	@$(PIP) --no-deps --no-build-isolation --config-settings editable_mode=compat -e .
+	@touch $@
+
+$(VENV)/.dev: requirements-dev.txt $(VENV)/.run
+	@echo "installing the development requirements into $(VENV)" >&2
+	@$(PIP) --require-hashes -r requirements-dev.txt
+	@touch $@

@@ -1,0 +1,276 @@
+"""The shape of the facts: what a row of each catalog file must say, and in which unit.
+
+Every row is frozen and refuses unknown keys. Sizes are bytes unless the name says otherwise, rates are bytes/s or
+FLOP/s, money is US dollars. A `Source` names where a figure came from and when it was read.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from enum import StrEnum
+from functools import cached_property
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+GIB = 1024**3
+
+Modality = Literal["image", "audio", "video"]
+
+
+class Backend(StrEnum):
+    """Which implementation of vLLM serves: its KV cache geometry and its loaders differ."""
+
+    GPU = "gpu"
+    TPU = "tpu"
+
+
+class Platform(StrEnum):
+    """Which Google Cloud product runs the server."""
+
+    CLOUD_RUN = "cloud-run"
+    TPU_QUEUED_RESOURCE = "tpu"
+    COMPUTE_ENGINE = "compute-engine"
+
+
+class WeightFormat(StrEnum):
+    """How a published checkpoint stores its weights."""
+
+    BF16 = "bf16"
+    W4A16 = "w4a16"
+
+
+class Row(BaseModel):
+    """A frozen row of a catalog file; a misspelt key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+
+class Source(Row):
+    """Where a figure comes from. `confidence`: documented, exact (counted), measured (by whom: see `where`),
+    reported (third party), inferred."""
+
+    where: str
+    read: dt.date
+    confidence: Literal["documented", "exact", "measured", "reported", "inferred"]
+
+
+class Experts(Row):
+    """The mixture-of-experts block of a layer: `count` experts of which each token uses `active`."""
+
+    count: int
+    active: int
+    intermediate_size: int
+
+
+class Parameters(Row):
+    """Exact parameter counts of a checkpoint, by what happens to them when weights are quantised."""
+
+    total: int
+    embedding: int
+    per_layer_embedding: int = 0
+    """The PLE table of E2B and E4B: gathered row by row, never read whole."""
+    attention: int
+    mlp: int
+    experts: int = 0
+    vision: int
+    """Vision tower and its projection."""
+    audio: int = 0
+    """Audio tower and its projection."""
+    w4a16_quantized: int | None = None
+    """How many of `total` the QAT checkpoint stores as int4; None where there is no such checkpoint."""
+
+
+class Architecture(Row):
+    """The decoder geometry of one Gemma 4 size, as its configuration gives it."""
+
+    id: str
+    hidden_size: int
+    layers: int
+    sliding_layers_with_kv: int
+    """Sliding-window layers that own KV cache (KV-shared layers own none)."""
+    full_layers_with_kv: int
+    """Full-attention layers that own KV cache."""
+    sliding_window: int
+    attention_heads: int
+    kv_heads: int
+    global_kv_heads: int
+    """KV heads of the full-attention layers (equal to `kv_heads` where the configuration leaves it null)."""
+    head_dim: int
+    global_head_dim: int
+    key_equals_value: bool
+    """`attention_k_eq_v`: K weights are loaded twice on full layers; both K and V are stored in the cache."""
+    intermediate_size: int
+    double_wide_shared_mlp: bool = False
+    """`use_double_wide_mlp` (E2B): the KV-shared layers have an MLP of twice the width."""
+    max_position: int
+    vocab_size: int
+    experts: Experts | None = None
+    parameters: Parameters
+    input_modalities: tuple[Modality, ...]
+    """What the checkpoint takes beside text."""
+    rope_cache_bytes: int
+    """Rotary tables that vLLM keeps on each rank, not sharded by tensor parallelism."""
+    duplicated_value_bytes: int = 0
+    """Bytes of V weights that vLLM duplicates on k_eq_v full layers, bf16."""
+    duplicated_value_bytes_w4a16: int = 0
+    unshared_kv_checkpoint_bytes: int = 0
+    """K/V weights of KV-shared layers: in the checkpoint and on TPU, skipped by vLLM on GPU."""
+    source: Source
+
+    @cached_property
+    def active_parameters(self) -> int:
+        """Decoder parameters that one token multiplies with (experts: only the active ones), output embedding included."""
+        p = self.parameters
+        experts = p.experts * self.experts.active // self.experts.count if self.experts else 0
+        return p.attention + p.mlp + experts + p.embedding
+
+
+class Assistant(Row):
+    """An MTP drafter: four query-only layers that read the target's KV cache, so weights are their only memory."""
+
+    id: str
+    hub_id: str
+    parameters: int
+    verified: bool
+    """Whether the parameter count was confirmed against a published size (else extrapolated)."""
+    speculative_tokens: int
+    source: Source
+
+
+class Model(Row):
+    """One checkpoint that can be served."""
+
+    id: str
+    hub_id: str
+    title: str
+    architecture: str
+    weight_format: WeightFormat
+    checkpoint_bytes: int
+    """Size of the safetensors files: what is staged and loaded."""
+    assistant: str | None
+    """Catalog id of the MTP drafter trained for it."""
+    min_vllm: str
+    gated: bool
+    source: Source
+
+
+class Bounds(Row):
+    """Smallest and largest value that the platform takes."""
+
+    min: float
+    max: float
+
+
+class CloudRunLimits(Row):
+    """What Cloud Run demands of a container with this GPU."""
+
+    accelerator: str
+    """Value of the node selector, e.g. nvidia-l4."""
+    cpu: Bounds
+    memory_gib: Bounds
+    cpu_values: tuple[int, ...]
+    default_cpu: int
+    default_memory_gib: int
+    quota: str
+    """Quota name without zonal redundancy."""
+    quota_unit_per_gpu: int
+
+
+class TpuLimits(Row):
+    """What the TPU API is asked for."""
+
+    accelerator_type: str
+    """acceleratorType of the node, e.g. v6e-4."""
+    runtime_version: str
+    host_memory_gib: int
+    vcpus: int
+    quota: str
+
+
+class Accelerator(Row):
+    """A machine shape that can be rented: devices of one kind, and where."""
+
+    id: str
+    title: str
+    platform: Platform
+    backend: Backend
+    devices: int
+    """GPUs or TPU chips."""
+    device_memory_gib: float
+    """Usable memory of one device as the runtime reports it, in GiB."""
+    nominal_memory_gb: int
+    bandwidth: float
+    """Memory bandwidth of one device, bytes/s."""
+    flops: float
+    """Dense bf16 FLOP/s of one device."""
+    pcie_bandwidth: float | None = None
+    """Effective host-to-device bytes/s for CPU offload (fitted); None where offload does not exist."""
+    locations: tuple[str, ...]
+    """Regions (Cloud Run) or zones (TPU, Compute Engine) known to offer it; the first is the default."""
+    invited_locations: tuple[str, ...] = ()
+    """Locations by invitation only."""
+    machine_type: str | None = None
+    host_memory_gib: int | None = None
+    """Memory of the machine where the platform fixes it (TPU, Compute Engine)."""
+    cloud_run: CloudRunLimits | None = None
+    tpu: TpuLimits | None = None
+    deployable: bool = True
+    """False: planned, but no component builds it yet."""
+    source: Source
+
+
+class PriceUnit(StrEnum):
+    """What a price is per."""
+
+    GPU_HOUR = "gpu-hour"
+    CHIP_HOUR = "chip-hour"
+    MACHINE_HOUR = "machine-hour"
+    VCPU_HOUR = "vcpu-hour"
+    GIB_HOUR = "gib-hour"
+    GB_MONTH = "gb-month"
+    VERSION_MONTH = "version-month"
+
+
+class Price(Row):
+    """One list price. `region` is None for a tier-1 price that serves as the stand-in elsewhere."""
+
+    sku: str
+    """e.g. cloud-run-l4, cloud-run-vcpu, v6e-flex-start, g4-standard-96, storage-standard."""
+    usd: float
+    unit: PriceUnit
+    region: str | None
+    free_allowance: float = 0.0
+    source: Source
+
+
+class Image(Row):
+    """A container image by role."""
+
+    id: Literal["gpu", "tpu", "staging", "gateway"]
+    repository: str
+    """Registry path without tag, e.g. vllm/vllm-openai (Docker Hub) or gcr.io/…"""
+    tag: str
+    registry: Literal["docker-hub", "gcr"]
+    vllm_version: str | None = None
+    source: Source
+
+
+class Recipe(Row):
+    """A tuned configuration of a model on an accelerator, as settings in the spelling of a stack file."""
+
+    id: str
+    model: str
+    accelerator: str
+    profile: Literal["latency", "balanced", "throughput"] | None = None
+    """None: the base recipe of the pair; else laid over it when that profile is asked for."""
+    settings: dict[str, object]
+    """Dotted setting paths (e.g. serving.maxModelLen) to values."""
+    measured_by: str | None
+    """Who ran it and when; None means unverified."""
+    corrections: tuple[str, ...] = ()
+    """Where the original command was changed, and why."""
+    source: Source
+
+
+NonNegative = Annotated[float, Field(ge=0)]

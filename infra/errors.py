@@ -1,0 +1,64 @@
+"""Every error that a user may read, in one screen.
+
+A message says the fact, what would have happened, and what to write instead. None of these ever shows a traceback:
+the command line and the Pulumi program print `str(error)` and stop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong with what a user wrote. `key` is the full setting path, e.g. serving.maxModelLen."""
+
+    key: str
+    fact: str
+    consequence: str = ""
+    fix: str = ""
+
+    def __str__(self) -> str:
+        return " ".join(part for part in (f"{self.key}: {self.fact}", self.consequence, self.fix) if part)
+
+
+class Gemma4Error(Exception):
+    """Base of all errors meant for a user."""
+
+
+class CatalogError(Gemma4Error):
+    """A catalog file contradicts its own rules: a fault of this program, not of its user."""
+
+
+class SettingsError(Gemma4Error):
+    """A stack file or command line that cannot be read as settings; carries every fault found, not only the first."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        self.faults = tuple(faults)
+        super().__init__("\n".join(str(fault) for fault in self.faults))
+
+
+class RefusedError(Gemma4Error):
+    """Well-formed settings that cannot work: carries the reasons of the plan's refusal."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        self.faults = tuple(faults)
+        super().__init__("\n".join(str(fault) for fault in self.faults))
+
+
+class GoogleError(Gemma4Error):
+    """A Google API said no, or did not answer: one sentence with the fix. `status` is the HTTP status, 0 if none."""
+
+    def __init__(self, message: str, *, status: int = 0, reason: str = "") -> None:
+        self.status = status
+        self.reason = reason
+        super().__init__(message)
+
+
+class ServingError(Gemma4Error):
+    """A deployed server does not serve as planned. `stage` is the step of the check that failed."""
+
+    def __init__(self, message: str, *, stage: str = "") -> None:
+        self.stage = stage
+        super().__init__(message)
