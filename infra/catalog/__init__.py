@@ -1,0 +1,52 @@
+"""Facts as data: models, machines, prices, images, recipes and vLLM's flags, each with its source and date."""
+
+from __future__ import annotations
+
+from infra.catalog.loader import Catalog, Profile, catalog
+from infra.catalog.lock import Lock, write_lock
+from infra.catalog.schema import (
+    GIB,
+    Accelerator,
+    Architecture,
+    Assistant,
+    Backend,
+    CloudRunLimits,
+    Experts,
+    Image,
+    Modality,
+    Model,
+    Parameters,
+    Platform,
+    Price,
+    PriceUnit,
+    Recipe,
+    Source,
+    TpuLimits,
+    WeightFormat,
+)
+
+__all__ = [
+    "GIB",
+    "Accelerator",
+    "Architecture",
+    "Assistant",
+    "Backend",
+    "Catalog",
+    "CloudRunLimits",
+    "Experts",
+    "Image",
+    "Lock",
+    "Modality",
+    "Model",
+    "Parameters",
+    "Platform",
+    "Price",
+    "PriceUnit",
+    "Profile",
+    "Recipe",
+    "Source",
+    "TpuLimits",
+    "WeightFormat",
+    "catalog",
+    "write_lock",
+]

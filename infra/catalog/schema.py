@@ -9,9 +9,9 @@ from __future__ import annotations
 import datetime as dt
 from enum import StrEnum
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 GIB = 1024**3
 
@@ -70,9 +70,14 @@ class Parameters(Row):
     embedding: int
     per_layer_embedding: int = 0
     """The PLE table of E2B and E4B: gathered row by row, never read whole."""
+    per_layer_linears: int = 0
+    """Gates and projections that bring the PLE rows into the layers (E2B, E4B): read at every step."""
     attention: int
     mlp: int
     experts: int = 0
+    router: int = 0
+    norms: int
+    """Norms and per-layer scalars: always bf16."""
     vision: int
     """Vision tower and its projection."""
     audio: int = 0
@@ -116,14 +121,16 @@ class Architecture(Row):
     duplicated_value_bytes_w4a16: int = 0
     unshared_kv_checkpoint_bytes: int = 0
     """K/V weights of KV-shared layers: in the checkpoint and on TPU, skipped by vLLM on GPU."""
+    tpu_resident_gib_reported: float | None = None
+    """Weights resident on one TPU chip (TP 1) by a note that contradicts the count; plan with the larger."""
     source: Source
 
     @cached_property
     def active_parameters(self) -> int:
-        """Decoder parameters that one token multiplies with (experts: only the active ones), output embedding included."""
+        """Decoder parameters that one token multiplies with: active experts only, output embedding included."""
         p = self.parameters
         experts = p.experts * self.experts.active // self.experts.count if self.experts else 0
-        return p.attention + p.mlp + experts + p.embedding
+        return p.attention + p.mlp + p.per_layer_linears + p.router + experts + p.embedding
 
 
 class Assistant(Row):
@@ -135,6 +142,8 @@ class Assistant(Row):
     verified: bool
     """Whether the parameter count was confirmed against a published size (else extrapolated)."""
     speculative_tokens: int
+    """How many tokens a step it drafts in vLLM's own recipe."""
+    min_vllm: str
     source: Source
 
 
@@ -271,6 +280,3 @@ class Recipe(Row):
     corrections: tuple[str, ...] = ()
     """Where the original command was changed, and why."""
     source: Source
-
-
-NonNegative = Annotated[float, Field(ge=0)]

@@ -1,0 +1,160 @@
+"""The catalog: every fact that planning uses, read from the data files beside this module.
+
+Each file is read when something in it is first asked for, and checked as a whole then: a catalog that loads is
+consistent. A fault in a file is a fault of this program and raises CatalogError with every fault of that file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Literal
+
+from infra.catalog.files import CatalogFile, RowT, nearest
+from infra.catalog.lock import Lock, read_lock
+from infra.catalog.schema import Accelerator, Architecture, Assistant, Image, Model, Price, Recipe
+from infra.errors import CatalogError
+
+DATA = Path(__file__).parent
+
+Profile = Literal["latency", "balanced", "throughput"]
+
+
+class Catalog:
+    """All rows by id, read lazily from `directory`."""
+
+    def __init__(self, directory: Path = DATA) -> None:
+        self._directory = directory
+
+    @property
+    def architectures(self) -> Mapping[str, Architecture]:
+        return self._models_file[0]
+
+    @property
+    def assistants(self) -> Mapping[str, Assistant]:
+        return self._models_file[1]
+
+    @property
+    def models(self) -> Mapping[str, Model]:
+        return self._models_file[2]
+
+    @cached_property
+    def accelerators(self) -> Mapping[str, Accelerator]:
+        file = self._open("accelerators.toml")
+        accelerators = file.keyed("accelerators", Accelerator)
+        file.finish()
+        return accelerators
+
+    @cached_property
+    def images(self) -> Mapping[str, Image]:
+        file = self._open("images.toml")
+        images = file.keyed("images", Image)
+        file.finish()
+        return images
+
+    @cached_property
+    def prices(self) -> tuple[Price, ...]:
+        file = self._open("prices.toml")
+        prices = file.listed("prices", Price)
+        for number, price in enumerate(prices, start=1):
+            if any((price.sku, price.region) == (other.sku, other.region) for other in prices[: number - 1]):
+                file.fault(f"prices[{number}]", f"{price.sku} in {price.region} has a price already")
+        file.finish()
+        return prices
+
+    @cached_property
+    def recipes(self) -> tuple[Recipe, ...]:
+        file = self._open("recipes.toml")
+        recipes = tuple(file.keyed("recipes", Recipe).values())
+        seen: dict[tuple[str, str, str | None], str] = {}
+        for recipe in recipes:
+            where = f"recipes.{recipe.id}"
+            file.refer(f"{where}.model", recipe.model, self.models)
+            file.refer(f"{where}.accelerator", recipe.accelerator, self.accelerators)
+            twin = seen.setdefault((recipe.model, recipe.accelerator, recipe.profile), recipe.id)
+            if twin != recipe.id:
+                file.fault(where, f"{twin} is for the same model, accelerator and profile")
+        file.finish()
+        return recipes
+
+    @cached_property
+    def lock(self) -> Lock:
+        """Digests and revisions that were resolved online; empty until somebody has pinned them."""
+        return read_lock(self._directory, images=self.images, repositories={**self.models, **self.assistants})
+
+    def model(self, model: str) -> Model:
+        """The model of that id; CatalogError names the nearest ones where there is none."""
+        return _get("model", self.models, model)
+
+    def accelerator(self, accelerator: str) -> Accelerator:
+        """The accelerator of that id; CatalogError names the nearest ones where there is none."""
+        return _get("accelerator", self.accelerators, accelerator)
+
+    def architecture_of(self, model: str) -> Architecture:
+        """The decoder geometry of a model id."""
+        return self.architectures[self.model(model).architecture]
+
+    def assistant_of(self, model: str) -> Assistant | None:
+        """The MTP drafter of a model id; None where there is none."""
+        assistant = self.model(model).assistant
+        return None if assistant is None else self.assistants[assistant]
+
+    def price(self, sku: str, region: str | None = None) -> Price:
+        """The list price of `sku` in `region`, else its tier-1 row (whose `region` is None: say so beside the figure).
+
+        Raises CatalogError for a sku without any row.
+        """
+        rows = {row.region: row for row in self.prices if row.sku == sku}
+        price = rows.get(region) or rows.get(None)
+        if price is None:
+            raise CatalogError(f"no price of {sku!r} for {region or 'any region'}{nearest(sku, self._skus)}")
+        return price
+
+    def recipe_layers(self, model: str, accelerator: str, profile: Profile | None = None) -> tuple[Recipe, ...]:
+        """The recipes of a pair in the order they are laid: the base, then the profile's own. Either may be absent."""
+        pair = [row for row in self.recipes if (row.model, row.accelerator) == (model, accelerator)]
+        base = [row for row in pair if row.profile is None]
+        return (*base, *(row for row in pair if profile is not None and row.profile == profile))
+
+    def recipe(self, model: str, accelerator: str, profile: Profile | None = None) -> Recipe | None:
+        """The layers of a pair merged into one recipe, which is as verified as its last layer; None without any."""
+        layers = self.recipe_layers(model, accelerator, profile)
+        if not layers:
+            return None
+        settings = {path: value for layer in layers for path, value in layer.settings.items()}
+        corrections = tuple(correction for layer in layers for correction in layer.corrections)
+        return layers[-1].model_copy(update={"settings": settings, "corrections": corrections})
+
+    @cached_property
+    def _models_file(self) -> tuple[Mapping[str, Architecture], Mapping[str, Assistant], Mapping[str, Model]]:
+        file = self._open("models.toml")
+        architectures = file.keyed("architectures", Architecture)
+        assistants = file.keyed("assistants", Assistant)
+        models = file.keyed("models", Model)
+        for model in models.values():
+            file.refer(f"models.{model.id}.architecture", model.architecture, architectures)
+            if model.assistant is not None:
+                file.refer(f"models.{model.id}.assistant", model.assistant, assistants)
+        file.finish()
+        return architectures, assistants, models
+
+    @property
+    def _skus(self) -> set[str]:
+        return {row.sku for row in self.prices}
+
+    def _open(self, name: str) -> CatalogFile:
+        return CatalogFile(self._directory / name)
+
+
+@cache
+def catalog() -> Catalog:
+    """The catalog that ships with this program, one for the process."""
+    return Catalog()
+
+
+def _get(kind: str, rows: Mapping[str, RowT], key: str) -> RowT:
+    try:
+        return rows[key]
+    except KeyError:
+        raise CatalogError(f"there is no {kind} {key!r}{nearest(key, rows)}. Known: {', '.join(rows)}") from None
