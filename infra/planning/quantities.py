@@ -1,0 +1,100 @@
+"""Values that the estimates share: a predicted quantity with its band, and durations as people write them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_DURATION = re.compile(r"(\d{1,9})([smhd])")
+
+
+@dataclass(frozen=True)
+class Band:
+    """A predicted quantity: the likeliest value between the ends that its known errors reach. Same unit throughout."""
+
+    low: float
+    mid: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.mid <= self.high:
+            raise ValueError(f"a band must rise: {self.low} <= {self.mid} <= {self.high}")
+
+    @classmethod
+    def exactly(cls, value: float) -> Band:
+        """A quantity without an error."""
+        return cls(value, value, value)
+
+    @classmethod
+    def around(cls, mid: float, error: float, *, error_up: float | None = None) -> Band:
+        """`mid` with a relative error, e.g. 0.2 for ±20 %; `error_up` where the error upwards differs."""
+        return cls(mid * (1 - error), mid, mid * (1 + (error if error_up is None else error_up)))
+
+    @classmethod
+    def total(cls, parts: Iterable[Band]) -> Band:
+        """The sum of parts whose errors may all fall on the same side: the cautious band."""
+        low = mid = high = 0.0
+        for part in parts:
+            low, mid, high = low + part.low, mid + part.mid, high + part.high
+        return cls(low, mid, high)
+
+    def times(self, factor: float) -> Band:
+        """The band scaled by a factor that is exact and not negative."""
+        return Band(self.low * factor, self.mid * factor, self.high * factor)
+
+    def dividing(self, numerator: float) -> Band:
+        """`numerator` divided by this quantity: a price from a rate, a time from a speed."""
+        return Band(numerator / self.high, numerator / self.mid, numerator / self.low)
+
+    @property
+    def margin(self) -> str:
+        """The error in words: ±20 %, or −20/+100 % where the sides differ; empty where there is none."""
+        if not self.mid or self.low == self.high:
+            return ""
+        down, up = round(100 * (1 - self.low / self.mid)), round(100 * (self.high / self.mid - 1))
+        return f"±{up} %" if down == up else f"−{down}/+{up} %"
+
+
+def parse_duration(text: str) -> int:
+    """Seconds of a duration such as 90s, 20m, 4h or 7d; ValueError for any other form."""
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        raise ValueError("is not a duration; write a whole number and a unit: 90s, 20m, 4h or 7d")
+    return int(match[1]) * _SECONDS[match[2]]
+
+
+def spell_duration(seconds: float) -> str:
+    """A duration as `parse_duration` reads it, in the largest unit that divides it: 2700 -> 45m."""
+    whole = round(seconds)
+    unit = next(unit for unit in "dhms" if whole % _SECONDS[unit] == 0 and (whole or unit == "s"))
+    return f"{whole // _SECONDS[unit]}{unit}"
+
+
+def read_duration(seconds: float) -> str:
+    """A duration for reading, to a precision that an estimate deserves: 42 s, 3 min 40 s, 24 min, 1 h 10 min."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 600:
+        minutes, rest = divmod(10 * round(seconds / 10), 60)
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    minutes = round(seconds / 60)
+    hours, minutes = divmod(minutes, 60) if minutes >= 90 else (0, minutes)
+    if not hours:
+        return f"{minutes} min"
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+
+
+def read_usd(usd: float) -> str:
+    """An amount of money for reading: $0.31, $3.19, $2,326; tenths of a cent below ten cents."""
+    if abs(usd) >= 100:
+        return f"${usd:,.0f}"
+    return f"${usd:.2f}" if abs(usd) >= 0.1 or usd == 0 else f"${usd:.3f}"
+
+
+def read_rate(value: float) -> str:
+    """A speed or a count to two or three figures: 0.83, 31, 1,240."""
+    if value >= 1000:
+        return f"{round(value, -1):,.0f}"
+    return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
