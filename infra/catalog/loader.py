@@ -111,20 +111,10 @@ class Catalog:
             raise CatalogError(f"no price of {sku!r} for {region or 'any region'}{nearest(sku, self._skus)}")
         return price
 
-    def recipe_layers(self, model: str, accelerator: str, profile: Profile | None = None) -> tuple[Recipe, ...]:
-        """The recipes of a pair in the order they are laid: the base, then the profile's own. Either may be absent."""
-        pair = [row for row in self.recipes if (row.model, row.accelerator) == (model, accelerator)]
-        base = [row for row in pair if row.profile is None]
-        return (*base, *(row for row in pair if profile is not None and row.profile == profile))
-
     def recipe(self, model: str, accelerator: str, profile: Profile | None = None) -> Recipe | None:
-        """The layers of a pair merged into one recipe, which is as verified as its last layer; None without any."""
-        layers = self.recipe_layers(model, accelerator, profile)
-        if not layers:
-            return None
-        settings = {path: value for layer in layers for path, value in layer.settings.items()}
-        corrections = tuple(correction for layer in layers for correction in layer.corrections)
-        return layers[-1].model_copy(update={"settings": settings, "corrections": corrections})
+        """The base recipe of a pair, or with a `profile` what that profile lays over it; None where there is none."""
+        wanted = (model, accelerator, profile)
+        return next((row for row in self.recipes if (row.model, row.accelerator, row.profile) == wanted), None)
 
     @cached_property
     def _models_file(self) -> tuple[Mapping[str, Architecture], Mapping[str, Assistant], Mapping[str, Model]]:

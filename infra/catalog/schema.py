@@ -179,10 +179,13 @@ class CloudRunLimits(Row):
     cpu: Bounds
     memory_gib: Bounds
     cpu_values: tuple[int, ...]
+    """vCPU counts that are taken; empty where only the bounds are known."""
     default_cpu: int
     default_memory_gib: int
     quota: str
     """Quota name without zonal redundancy."""
+    quota_zonal_redundancy: str
+    """Quota name with it: a separate pool."""
     quota_unit_per_gpu: int
 
 
@@ -195,6 +198,10 @@ class TpuLimits(Row):
     host_memory_gib: int
     vcpus: int
     quota: str
+    """Quota of flex-start and spot, in chips."""
+    quota_on_demand: str
+    flex_start_zones: tuple[str, ...]
+    """Zones documented for flex-start or seen to accept such a request; others refuse or are unknown."""
 
 
 class Accelerator(Row):
@@ -214,7 +221,7 @@ class Accelerator(Row):
     flops: float
     """Dense bf16 FLOP/s of one device."""
     pcie_bandwidth: float | None = None
-    """Effective host-to-device bytes/s for CPU offload (fitted); None where offload does not exist."""
+    """Effective host-to-device bytes/s for CPU offload (fitted); None where nobody measured it, or none exists."""
     locations: tuple[str, ...]
     """Regions (Cloud Run) or zones (TPU, Compute Engine) known to offer it; the first is the default."""
     invited_locations: tuple[str, ...] = ()
@@ -248,8 +255,9 @@ class Price(Row):
     """e.g. cloud-run-l4, cloud-run-vcpu, v6e-flex-start, g4-standard-96, storage-standard."""
     usd: float
     unit: PriceUnit
-    region: str | None
+    region: str | None = None
     free_allowance: float = 0.0
+    """Units a month that cost nothing."""
     source: Source
 
 
@@ -275,7 +283,7 @@ class Recipe(Row):
     """None: the base recipe of the pair; else laid over it when that profile is asked for."""
     settings: dict[str, object]
     """Dotted setting paths (e.g. serving.maxModelLen) to values."""
-    measured_by: str | None
+    measured_by: str | None = None
     """Who ran it and when; None means unverified."""
     corrections: tuple[str, ...] = ()
     """Where the original command was changed, and why."""
