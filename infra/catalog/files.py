@@ -91,9 +91,14 @@ class CatalogFile:
 
 
 def nearest(value: str, known: Collection[str]) -> str:
-    """A sentence that offers the ids closest to `value`; empty where none is close."""
-    close = difflib.get_close_matches(value, known, n=3)
-    return f"; nearest: {', '.join(close)}" if close else ""
+    """A half-sentence that offers the ids closest to `value`; empty where none is close."""
+    near = closest(value, known)
+    return f"; nearest: {', '.join(near)}" if near else ""
+
+
+def closest(value: str, known: Collection[str], cutoff: float = 0.6) -> list[str]:
+    """At most three of the `known` words that resemble `value` by at least `cutoff` (0 to 1), best first."""
+    return difflib.get_close_matches(value, known, n=3, cutoff=cutoff)
 
 
 def _shortened(value: object) -> str:

@@ -1,0 +1,206 @@
+"""The flags of `vllm serve` in the pinned version: which exist, what they take, and what became of those that went.
+
+A wrong flag is cheap to find here and dear to find later: vLLM names it only when the machine is running, and the names
+of parsers, load formats and quantization methods only while it loads. Stricter than vLLM in one point: abbreviations.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from infra.catalog.files import closest
+from infra.catalog.flag_values import value_problem
+from infra.catalog.schema import Source
+from infra.errors import CatalogError
+
+DATA = Path(__file__).parent / "vllm_flags.json"
+
+Kind = Literal["switch", "text", "integer", "number", "size", "length", "json", "object", "text-or-object", "list"]
+
+REMOVED: Mapping[str, str] = {
+    "--disable-log-requests": "Leave it out: requests are only logged with enable-log-requests.",
+    "--enable-reasoning": "Leave it out: serving.reasoning (--reasoning-parser) is enough.",
+    "--expert-parallel-size": "Write enable-expert-parallel: true; the size follows from the tensor parallel size.",
+    "--guided-decoding-backend": "Write structured-outputs-config: {backend: ...}.",
+    "--num-scheduler-steps": "Leave it out: scheduling overlaps with the device by itself (serving.asyncScheduling).",
+    "--num-speculative-tokens": "Write serving.speculation.tokens.",
+    "--speculative-model": "Write serving.speculation.method.",
+    "--swap-space": "Leave it out; to keep KV cache in host memory write kv-offloading-size.",
+    "--task": "Write runner or convert.",
+    "--use-v2-block-manager": "Leave it out: there is only one block manager now.",
+}
+"""Flags of older versions that vLLM 0.32 calls unrecognized (each tried on its parser), with what to write instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """One flag. `name` is the main spelling; `kind` is what its value must be (a switch takes none)."""
+
+    name: str
+    kind: Kind
+    aliases: tuple[str, ...] = ()
+    negative: str | None = None
+    """The `--no-` twin that switches it off."""
+    choices: tuple[str, ...] = ()
+    default: str | int | float | bool | None = None
+    """As the parser has it; None also where the server decides later."""
+    many: bool = False
+    """Takes several values after one spelling."""
+    optional: bool = False
+    """Takes the word None."""
+    deprecated: bool = False
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        return (self.name, *self.aliases, *((self.negative,) if self.negative else ()))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong with a flag: three sentences, the fact, what it leads to, and what to write instead."""
+
+    fact: str
+    consequence: str
+    fix: str
+
+    def __str__(self) -> str:
+        return " ".join(part for part in (self.fact, self.consequence, self.fix) if part)
+
+
+class FlagTable:
+    """The flags of one vLLM version. Spellings may be written with underscores and without the leading dashes."""
+
+    def __init__(
+        self, version: str, flags: Iterable[Flag], values: Mapping[str, tuple[str, ...]], source: Source
+    ) -> None:
+        self.version = version
+        self.flags = {flag.name: flag for flag in flags}
+        self.values = values
+        """By flag: names that vLLM looks up only while starting."""
+        self.source = source
+
+    def find(self, spelling: str) -> Flag | None:
+        """The flag of a spelling in full, its `--no-` twin and dotted form (`--limit-mm-per-prompt.image`) included."""
+        return self._by_spelling.get(_normal(spelling).partition(".")[0])
+
+    def main_spelling(self, spelling: str) -> str:
+        """The flag's main spelling, whichever was written; an unknown flag comes back as it would be sent."""
+        flag = self.find(spelling)
+        return flag.name if flag else _normal(spelling)
+
+    def check(self, spelling: str, value: Any) -> list[Problem]:
+        """Everything that is wrong with `spelling: value`, as YAML gave it. An empty list: vLLM takes it."""
+        flag = self.find(spelling)
+        if flag is None:
+            return [self._unknown(spelling)]
+        written = _normal(spelling)
+        key, _, path = written.partition(".")
+        if path:
+            return self._dotted(flag, key, path)
+        if flag.kind == "switch":
+            return self._switch(flag, written, value)
+        problem = value_problem(flag.kind, flag.choices, value, many=flag.many, optional=flag.optional)
+        if problem is not None:
+            return [Problem(f"{_shown(value)} {problem.fact}", self._stops(), problem.fix)]
+        return self._looked_up(flag, value)
+
+    def _unknown(self, spelling: str) -> Problem:
+        written = _normal(spelling)
+        key = written.partition(".")[0]
+        if "=" in written:
+            return Problem(
+                "has its value in the name.", self._stops(), f"Write {_bare(written).replace('=', ': ', 1)}."
+            )
+        if key in REMOVED:
+            return Problem(f"is no longer a flag in vLLM {self.version}.", self._stops(), REMOVED[key])
+        longer = sorted({self._by_spelling[name].name for name in self._by_spelling if name.startswith(key)})
+        if len(longer) == 1:
+            consequence = f"vLLM would read it as {longer[0]}, until another flag begins with the same letters."
+            return Problem("is an abbreviation.", consequence, f"Write {_bare(longer[0])} in full.")
+        short = self._by_spelling.get(key[1:])
+        near = [short.name] if short else (longer[:3] or closest(key, self._long_spellings, cutoff=0.75))
+        fix = f"Did you mean {' or '.join(_bare(name) for name in near)}?" if near else "See vllm serve --help=all."
+        return Problem(f"is no flag of vLLM {self.version}.", self._stops(), fix)
+
+    def _dotted(self, flag: Flag, key: str, path: str) -> list[Problem]:
+        if flag.kind in ("json", "object", "text-or-object") and key != flag.negative and all(path.split(".")):
+            return []
+        return [Problem(f"{key} has no members to set with a dot.", self._stops(), f"Write {_bare(flag.name)}: value.")]
+
+    def _switch(self, flag: Flag, written: str, value: Any) -> list[Problem]:
+        name = _bare(flag.name)
+        if not isinstance(value, bool):
+            return [
+                Problem(f"{_shown(value)} is no value of a switch.", self._stops(), f"Write {_bare(written)}: true.")
+            ]
+        if value:
+            return []
+        if written == flag.negative:
+            return [Problem("negates twice.", self._stops(), f"Write {name}: true.")]
+        if flag.negative is None:
+            return [Problem("cannot be switched off.", self._stops(), "Leave it out: off is the default.")]
+        return []
+
+    def _looked_up(self, flag: Flag, value: Any) -> list[Problem]:
+        known = self.values.get(flag.name)
+        if known is None or value in known or (flag.optional and value == "None"):
+            return []
+        near = closest(str(value), known)
+        fix = f"Write {' or '.join(near)}." if near else f"Write one of: {', '.join(known)}."
+        consequence = f"vLLM {self.version} would only notice while it starts, after the machine is paid for."
+        return [Problem(f"{_shown(value)} is not known to it.", consequence, fix)]
+
+    def _stops(self) -> str:
+        return f"vLLM {self.version} would stop at its command line, after the machine is paid for."
+
+    @cached_property
+    def _by_spelling(self) -> dict[str, Flag]:
+        return {spelling: flag for flag in self.flags.values() for spelling in flag.spellings}
+
+    @cached_property
+    def _long_spellings(self) -> list[str]:
+        return [spelling for spelling in self._by_spelling if spelling.startswith("--")]
+
+
+@cache
+def flag_table() -> FlagTable:
+    """The table of the vLLM version that the default images carry."""
+    return read_flags(DATA)
+
+
+def read_flags(path: Path) -> FlagTable:
+    """Read a table written by dump_flags.py; CatalogError where it is malformed."""
+    try:
+        data = json.loads(path.read_text("utf-8"))
+        flags = [Flag(**{key: _frozen(value) for key, value in row.items()}) for row in data["flags"]]
+        values = {flag: tuple(names) for flag, names in data["values"].items()}
+        return FlagTable(data["version"], flags, values, Source.model_validate(data["source"]))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CatalogError(f"{path.name} cannot be read: {error}. Write it anew with dump_flags.py.") from error
+
+
+def _normal(spelling: str) -> str:
+    """As vLLM reads a spelling: two dashes, and hyphens up to the first dot."""
+    if re.fullmatch(r"-[A-Za-z]\w*", spelling):
+        return spelling
+    key, dot, path = spelling.removeprefix("--").partition(".")
+    return f"--{key.replace('_', '-')}{dot}{path}"
+
+
+def _bare(spelling: str) -> str:
+    return spelling.lstrip("-")
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, default=str)
+    return text if len(text) <= 60 else f"{text[:57]}..."
