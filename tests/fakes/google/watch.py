@@ -1,0 +1,103 @@
+"""What an operator looks at: alert policies and channels (`/monitoring`), log entries (`/logging`)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar
+
+from tests.fakes.google.product import Product, page, route
+from tests.fakes.google.wire import Refusal, Request
+from tests.fakes.google.world import World
+
+
+class Monitoring(Product):
+    """`/monitoring/v3` and `/v1`: alert policies, notification channels, dashboards; all plain resources."""
+
+    prefix: ClassVar[str] = "monitoring"
+
+    @route("POST", "projects/{project}/{collection}")
+    def create(self, request: Request, project: str, collection: str) -> Any:
+        name = f"projects/{project}/{collection}/{self.world.serial()}"
+        self.resources[name] = request.json() | {"name": name, "etag": self.world.etag()}
+        for number, condition in enumerate(self.resources[name].get("conditions", [])):
+            condition["name"] = f"{name}/conditions/{number}"
+        return self.resources[name]
+
+    @route("GET", "projects/{project}/{collection}")
+    def index(self, request: Request, project: str, collection: str) -> Any:
+        start = f"projects/{project}/{collection}/"
+        return page([one for name, one in self.resources.items() if name.startswith(start)], request, collection)
+
+    @route("GET", "projects/{project}/{collection}/{identifier}")
+    def get(self, request: Request, project: str, collection: str, identifier: str) -> Any:
+        return self.known(f"projects/{project}/{collection}/{identifier}")
+
+    @route("PATCH", "projects/{project}/{collection}/{identifier}")
+    def patch(self, request: Request, project: str, collection: str, identifier: str) -> Any:
+        found = self.known(f"projects/{project}/{collection}/{identifier}")
+        found.update({**request.json(), "name": found["name"], "etag": self.world.etag()})
+        return found
+
+    @route("DELETE", "projects/{project}/{collection}/{identifier}")
+    def delete(self, request: Request, project: str, collection: str, identifier: str) -> Any:
+        self.remove(f"projects/{project}/{collection}/{identifier}")
+        return {}
+
+
+class Logging(Product):
+    """`/logging/v2`: entries added with `add`, found again by the `a="b" AND c="d"` part of the query language."""
+
+    prefix: ClassVar[str] = "logging"
+    controls: ClassVar[tuple[str, ...]] = ("add",)
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.entries: list[dict[str, Any]] = []
+
+    def add(
+        self,
+        text: str,
+        resource: str,
+        resource_labels: dict[str, str],
+        labels: dict[str, str] | None = None,
+        **fields: Any,
+    ) -> None:
+        """`fields` may hold severity, jsonPayload, timestamp …; `text` becomes textPayload where it is not empty."""
+        entry = {"timestamp": self.world.now(), "labels": labels or {}, "severity": "DEFAULT"} | fields
+        entry["resource"] = {"type": resource, "labels": resource_labels}
+        if text:
+            entry["textPayload"] = text
+        self.entries.append(entry)
+
+    @route("POST", "entries:list")
+    def list_entries(self, request: Request) -> Any:
+        body = request.json()
+        if not body.get("resourceNames"):
+            raise Refusal(400, "resource_names is required")
+        terms = [_term(term) for term in re.split(r"\s+AND\s+", body.get("filter", "").strip()) if term]
+        found = [entry for entry in self.entries if all(_holds(entry, *term) for term in terms)]
+        found.sort(key=lambda entry: entry["timestamp"], reverse=body.get("orderBy") == "timestamp desc")
+        return {"entries": found[: body.get("pageSize", 50)]}
+
+    def leftovers(self) -> list[str]:
+        return []
+
+
+def _term(term: str) -> tuple[str, str, str]:
+    match = re.fullmatch(r'([\w."/-]+)\s*(>=|<=|=|:)\s*"((?:[^"\\]|\\.)*)"', term)
+    if not match:
+        raise Refusal(400, f"Unparseable filter: {term}")
+    return match[1], match[2], re.sub(r"\\(.)", r"\1", match[3])
+
+
+def _holds(entry: dict[str, Any], path: str, operator: str, value: str) -> bool:
+    found: Any = entry
+    for key in re.findall(r'"([^"]+)"|([^."]+)', path):
+        found = found.get(key[0] or key[1]) if isinstance(found, dict) else None
+    if found is None:
+        return False
+    if operator == ">=":
+        return str(found) >= value
+    if operator == "<=":
+        return str(found) <= value
+    return value in str(found) if operator == ":" else str(found) == value
