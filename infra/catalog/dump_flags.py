@@ -9,6 +9,7 @@ its type functions are anonymous; which values it looks up only while starting i
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import datetime as dt
 import json
 import sys
@@ -63,6 +64,7 @@ def _row(parser: argparse.ArgumentParser, action: argparse.Action) -> dict[str, 
         "aliases": [spelling for spelling in action.option_strings if spelling not in (name, negative)],
         "negative": negative,
         "kind": _kind(parser, action),
+        "members": sorted(_members(action.type)),
         "choices": [str(choice) for choice in action.choices if choice is not None] if action.choices else None,
         "default": _default(action.default),
         "many": action.nargs in ("+", "*"),
@@ -87,6 +89,17 @@ def _kind(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
     if _tried(parser, action, "16K") is not MISSING:
         return "length" if _tried(parser, action, "auto") is not MISSING else "size"
     return "integer" if isinstance(whole, int) else "number"
+
+
+def _members(type_function: Any) -> set[str]:
+    """Field names of the configuration class that a flag's type function parses; empty where it parses none."""
+    inner = [cell.cell_contents for cell in getattr(type_function, "__closure__", None) or ()]
+    for part in (*(getattr(type_function, "__defaults__", None) or ()), *inner):
+        if dataclasses.is_dataclass(part):
+            return {field.name for field in dataclasses.fields(part) if field.init}
+        if callable(part) and (found := _members(part)):
+            return found
+    return set()
 
 
 def _tried(parser: argparse.ArgumentParser, action: argparse.Action, text: str) -> Any:

@@ -1,14 +1,41 @@
-"""Whether a YAML value can be spelled as the value of a vLLM flag: the same answers as vLLM's own type functions."""
+"""What a flag takes, and whether a YAML value can be spelled so: the answers of vLLM's own type functions."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from infra.catalog.files import closest
+
+Kind = Literal["switch", "text", "integer", "number", "size", "length", "json", "object", "text-or-object", "list"]
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """One flag. `name` is the main spelling; `kind` is what its value must be (a switch takes none)."""
+
+    name: str
+    kind: Kind
+    aliases: tuple[str, ...] = ()
+    negative: str | None = None
+    """The `--no-` twin that switches it off."""
+    choices: tuple[str, ...] = ()
+    members: tuple[str, ...] = ()
+    """The keys of an object; empty where they are free."""
+    default: str | int | float | bool | None = None
+    """As the parser has it; None also where the server decides later."""
+    many: bool = False
+    """Takes several values after one spelling."""
+    optional: bool = False
+    """Takes the word None."""
+    deprecated: bool = False
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        return (self.name, *self.aliases, *((self.negative,) if self.negative else ()))
 
 
 @dataclass(frozen=True)
@@ -19,28 +46,35 @@ class ValueProblem:
     fix: str
 
 
-def value_problem(
-    kind: str, choices: Collection[str], value: Any, *, many: bool, optional: bool
-) -> ValueProblem | None:
-    """What is wrong with `value` for a flag of this kind (see flags.Kind); None if vLLM takes it."""
+def value_problem(flag: Flag, value: Any) -> ValueProblem | None:
+    """What is wrong with `value` for a flag that takes one; None if vLLM takes it."""
     if value is None:
         return ValueProblem("is no value.", "Write one, or leave the flag out.")
-    if optional and value == "None":
+    if flag.optional and value == "None":
         return None
-    if many and isinstance(value, list):
-        found = (value_problem(kind, choices, item, many=False, optional=optional) for item in value)
-        return next((problem for problem in found if problem), None)
-    if choices:
-        return None if str(value) in choices else _one_of(str(value), choices)
-    if kind in ("json", "object", "text-or-object", "list"):
-        return _structured(kind, value)
-    if not isinstance(value, bool | dict | list) and PATTERNS[kind].fullmatch(str(value)):
+    if flag.many and isinstance(value, list):
+        return next((problem for item in value if (problem := value_problem(replace(flag, many=False), item))), None)
+    if flag.choices:
+        return None if str(value) in flag.choices else _one_of(str(value), flag.choices)
+    if flag.kind in ("json", "object", "text-or-object", "list"):
+        return _structured(flag, value)
+    if not isinstance(value, bool | dict | list) and PATTERNS[flag.kind].fullmatch(str(value)):
         return None
-    return ValueProblem(f"is not {EXAMPLES[kind][0]}.", f"Write a value like {EXAMPLES[kind][1]}.")
+    return ValueProblem(f"is not {EXAMPLES[flag.kind][0]}.", f"Write a value like {EXAMPLES[flag.kind][1]}.")
+
+
+def member_problem(flag: Flag, keys: Iterable[str]) -> ValueProblem | None:
+    """What is wrong with these keys of an object; None if it has them all."""
+    unknown = next((key for key in keys if flag.members and key not in flag.members), None)
+    if unknown is None:
+        return None
+    near = closest(unknown, flag.members)
+    fix = f"Did you mean {' or '.join(near)}?" if near else f"It has: {', '.join(flag.members)}."
+    return ValueProblem(f"has no member {unknown!r} to set.", fix)
 
 
 PATTERNS = {
-    "text": re.compile(r"(?!-)[\s\S]*"),  # a leading dash makes the next flag of it
+    "text": re.compile(r"(?!-\D)[\s\S]*"),  # a leading dash makes the next flag of it
     "integer": re.compile(r"[+-]?\d+"),
     "number": re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"),
     # lower case counts in thousands and takes decimals, upper case in 1,024s
@@ -57,22 +91,22 @@ EXAMPLES = {
 }
 
 
-def _structured(kind: str, value: Any) -> ValueProblem | None:
-    if isinstance(value, dict) or (isinstance(value, list) and kind in ("json", "list")):
+def _structured(flag: Flag, value: Any) -> ValueProblem | None:
+    if isinstance(value, str) and flag.kind in ("text-or-object", "list") and PATTERNS["text"].fullmatch(value):
         return None
-    if isinstance(value, str) and kind in ("text-or-object", "list"):
-        return None
-    parsed = _parsed(value)
-    if isinstance(parsed, dict) or (isinstance(parsed, list) and kind == "json"):
+    parsed = _parsed(value) if isinstance(value, str) else value
+    if isinstance(parsed, dict) and flag.kind != "list":
+        return member_problem(flag, parsed)
+    if isinstance(parsed, list) and flag.kind in ("json", "list"):
         return None
     pairs = re.findall(r"([A-Za-z_]\w*)=([^,\s]+)", value) if isinstance(value, str) else []
     example = ", ".join(f"{key}: {item}" for key, item in pairs) or "key: value"
     return ValueProblem("is no JSON object, the only form this flag takes.", f"Write {{{example}}}.")
 
 
-def _parsed(value: Any) -> Any:
+def _parsed(text: str) -> Any:
     try:
-        return json.loads(value) if isinstance(value, str) else None
+        return json.loads(text)
     except ValueError:
         return None
 

@@ -12,16 +12,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from infra.catalog.files import closest
-from infra.catalog.flag_values import value_problem
+from infra.catalog.flag_values import Flag, member_problem, value_problem
 from infra.catalog.schema import Source
 from infra.errors import CatalogError
 
 DATA = Path(__file__).parent / "vllm_flags.json"
-
-Kind = Literal["switch", "text", "integer", "number", "size", "length", "json", "object", "text-or-object", "list"]
 
 REMOVED: Mapping[str, str] = {
     "--disable-log-requests": "Leave it out: requests are only logged with enable-log-requests.",
@@ -36,29 +34,6 @@ REMOVED: Mapping[str, str] = {
     "--use-v2-block-manager": "Leave it out: there is only one block manager now.",
 }
 """Flags of older versions that vLLM 0.32 calls unrecognized (each tried on its parser), with what to write instead."""
-
-
-@dataclass(frozen=True, slots=True)
-class Flag:
-    """One flag. `name` is the main spelling; `kind` is what its value must be (a switch takes none)."""
-
-    name: str
-    kind: Kind
-    aliases: tuple[str, ...] = ()
-    negative: str | None = None
-    """The `--no-` twin that switches it off."""
-    choices: tuple[str, ...] = ()
-    default: str | int | float | bool | None = None
-    """As the parser has it; None also where the server decides later."""
-    many: bool = False
-    """Takes several values after one spelling."""
-    optional: bool = False
-    """Takes the word None."""
-    deprecated: bool = False
-
-    @property
-    def spellings(self) -> tuple[str, ...]:
-        return (self.name, *self.aliases, *((self.negative,) if self.negative else ()))
 
 
 @dataclass(frozen=True)
@@ -105,7 +80,7 @@ class FlagTable:
             return self._dotted(flag, key, path)
         if flag.kind == "switch":
             return self._switch(flag, written, value)
-        problem = value_problem(flag.kind, flag.choices, value, many=flag.many, optional=flag.optional)
+        problem = value_problem(flag, value)
         if problem is not None:
             return [Problem(f"{_shown(value)} {problem.fact}", self._stops(), problem.fix)]
         return self._looked_up(flag, value)
@@ -129,9 +104,11 @@ class FlagTable:
         return Problem(f"is no flag of vLLM {self.version}.", self._stops(), fix)
 
     def _dotted(self, flag: Flag, key: str, path: str) -> list[Problem]:
-        if flag.kind in ("json", "object", "text-or-object") and key != flag.negative and all(path.split(".")):
-            return []
-        return [Problem(f"{key} has no members to set with a dot.", self._stops(), f"Write {_bare(flag.name)}: value.")]
+        if flag.kind not in ("json", "object", "text-or-object") or not all(path.split(".")):
+            fact, fix = f"{key} has no members to set with a dot.", f"Write {_bare(flag.name)}: value."
+            return [Problem(fact, self._stops(), fix)]
+        problem = member_problem(flag, [path.split(".")[0].rstrip("+")])
+        return [Problem(f"{_shown(path)} {problem.fact}", self._stops(), problem.fix)] if problem else []
 
     def _switch(self, flag: Flag, written: str, value: Any) -> list[Problem]:
         name = _bare(flag.name)
