@@ -110,6 +110,22 @@ class TestStep:
     def test_heads_fewer_than_devices_are_read_on_each(self) -> None:
         one, eight = (model("gemma-4-31b-it", name).served.kv_bytes(600) for name in ("v6e-1", "v6e-8"))
         assert (one, eight) == (600 * 901_120, 600 * 122_880 * 8)
+        gpus = model("gemma-4-31b-it", "g4-8").served
+        assert gpus.kv_bytes(5000) - gpus.kv_bytes(4000) == 1000 * 20_480 * 8
+
+    @pytest.mark.parametrize(
+        ("name", "accelerator", "microseconds"),
+        [
+            ("gemma-4-31b-it", "rtx-pro-6000", 50),
+            ("gemma-4-31b-it", "g4-2", 80),
+            ("gemma-4-31b-it", "v6e-4", 110),
+            ("gemma-4-26b-a4b-it", "rtx-pro-6000", 50),
+            ("gemma-4-26b-a4b-it", "v6e-4", 170),
+        ],
+    )
+    def test_each_layer_costs_a_launch(self, name: str, accelerator: str, microseconds: int) -> None:
+        served = model(name, accelerator).served
+        assert served.launch_s == pytest.approx(served.architecture.layers * microseconds * 1e-6)
 
     def test_bound_names_what_is_scarce(self) -> None:
         rtx = model("gemma-4-31b-it", "rtx-pro-6000", **FP8)
