@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from infra.catalog import catalog
 from infra.planning.decode import Served
-from infra.planning.speed import Profile, SpeedModel
+from infra.planning.speed import Profile, SpeedEstimate, SpeedModel
 
 FP8: dict[str, Any] = {"quantization": "fp8", "kv_cache_dtype": "fp8"}
 CHAT: dict[str, Any] = {"prompt_tokens": 128, "output_tokens": 128}
@@ -170,9 +170,12 @@ class TestOffload:
 
         assert alone(100) == alone(50) < alone(1)
 
-    def test_an_accelerator_without_a_host_rate_is_a_programming_error(self) -> None:
-        with pytest.raises(ValueError, match="refused before"):
-            model("gemma-4-31b-it", "rtx-pro-6000", cpu_offload_gib=1).tokens_per_second_at(1)
+    def test_an_accelerator_without_a_host_rate_borrows_one_and_says_so(self) -> None:
+        def estimate(gib: float) -> SpeedEstimate:
+            return model("gemma-4-31b-it", "rtx-pro-6000", **FP8, cpu_offload_gib=gib).estimate(1)
+
+        assert estimate(5).alone.total.mid < estimate(0).alone.total.mid
+        assert any("stands in" in note for note in estimate(5).notes)
 
 
 class TestPrompt:

@@ -216,7 +216,7 @@ def _decode_error(served: Served) -> tuple[float, float]:
     else:
         down, up = (0.20, 0.20) if devices == 1 else (0.20, 0.35)
     if served.cpu_offload_gib:
-        up = max(up, 1.1)
+        up = max(up, 1.1 if served.accelerator.pcie_bandwidth else 3.0)
     if served.enforce_eager:
         down = max(down, 0.40)
     return down, up
@@ -247,6 +247,8 @@ def _notes(model: SpeedModel) -> Iterator[str]:
             "CPU offload: the host link is fitted to 2.0 tok/s at 5 GiB and 0.8 at 14 GiB (31B QAT, L4); "
             "another report has twice that speed."
         )
+        if served.accelerator.pcie_bandwidth is None:
+            yield "No host link of this accelerator was measured: the L4's stands in, and a faster one is likely."
     if served.enforce_eager:
         yield "Eager mode launches each kernel by itself; no measurement says how much slower it decodes."
     peak = REPORTED_PEAKS.get((served.architecture.id, served.accelerator.id))
