@@ -82,7 +82,7 @@ class TestAccepted:
             ("safetensors-load-strategy", "prefetch"),
             ("max-lora-rank", 16),
             ("lora-modules", ["a=/adapters/a", "b=/adapters/b"]),
-            ("chat-template", "None"),
+            ("max-log-len", "None"),
             ("quantization", "compressed-tensors"),
             ("load-format", "runai_streamer"),
             ("reasoning-parser", "gemma4"),
