@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from infra.catalog import Catalog, Lock, catalog, write_lock
-from infra.catalog.loader import DATA
+from infra.catalog.files import DATA
 from infra.errors import CatalogError
 
 

@@ -105,6 +105,9 @@ class TestUnknownFlags:
             "Write max-model-len in full."
         )
 
+    def test_an_abbreviated_twin_stays_a_twin(self) -> None:
+        assert problem("no-enforce-eag", True).endswith("Write no-enforce-eager in full.")
+
     def test_a_beginning_of_several_flags_offers_them(self) -> None:
         assert "max-num-active-seqs or max-num-batched-tokens" in problem("max-num", 8)
 

@@ -20,6 +20,9 @@ from infra.errors import CatalogError
 
 RowT = TypeVar("RowT", bound=Row)
 
+DATA = Path(__file__).parent
+"""Where the data files lie that ship with this program."""
+
 
 class CatalogFile:
     """One parsed file. Read each section once, check its references, then `finish`, which raises every fault found."""

@@ -14,12 +14,10 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from infra.catalog.files import closest
+from infra.catalog.files import DATA, closest
 from infra.catalog.flag_values import Flag, member_problem, value_problem
 from infra.catalog.schema import Source
 from infra.errors import CatalogError
-
-DATA = Path(__file__).parent / "vllm_flags.json"
 
 REMOVED: Mapping[str, str] = {
     "--disable-log-requests": "Leave it out: requests are only logged with enable-log-requests.",
@@ -94,7 +92,7 @@ class FlagTable:
             )
         if key in REMOVED:
             return Problem(f"is no longer a flag in vLLM {self.version}.", self._stops(), REMOVED[key])
-        longer = sorted({self._by_spelling[name].name for name in self._by_spelling if name.startswith(key)})
+        longer = sorted(spelling for spelling in self._by_spelling if spelling.startswith(key))
         if len(longer) == 1:
             consequence = f"vLLM would read it as {longer[0]}, until another flag begins with the same letters."
             return Problem("is an abbreviation.", consequence, f"Write {_bare(longer[0])} in full.")
@@ -148,7 +146,7 @@ class FlagTable:
 @cache
 def flag_table() -> FlagTable:
     """The table of the vLLM version that the default images carry."""
-    return read_flags(DATA)
+    return read_flags(DATA / "vllm_flags.json")
 
 
 def read_flags(path: Path) -> FlagTable:

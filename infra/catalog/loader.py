@@ -11,12 +11,10 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Literal
 
-from infra.catalog.files import CatalogFile, RowT, nearest
+from infra.catalog.files import DATA, CatalogFile, RowT, nearest
 from infra.catalog.lock import Lock, read_lock
 from infra.catalog.schema import Accelerator, Architecture, Assistant, Image, Model, Price, Recipe
 from infra.errors import CatalogError
-
-DATA = Path(__file__).parent
 
 Profile = Literal["latency", "balanced", "throughput"]
 

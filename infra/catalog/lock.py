@@ -12,6 +12,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Field, StringConstraints, ValidationError
 
+from infra.catalog.files import DATA
 from infra.catalog.schema import Row
 from infra.errors import CatalogError
 
@@ -41,7 +42,7 @@ def read_lock(directory: Path, *, images: Collection[str], repositories: Collect
     return lock
 
 
-def write_lock(lock: Lock, directory: Path) -> Path:
+def write_lock(lock: Lock, directory: Path = DATA) -> Path:
     """Write `lock` sorted, so that a new pin is a small diff, and return the file's path."""
     path = directory / NAME
     pins = {section: dict(sorted(entries.items())) for section, entries in lock.model_dump().items()}
