@@ -23,6 +23,7 @@ class Listener(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # headers and body in one segment: no wait for a delayed acknowledgement
     server: Listener
 
     def answer(self) -> None:

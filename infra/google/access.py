@@ -1,0 +1,101 @@
+"""Where Google's APIs are and who calls them: the settings of the gcp provider, read by our clients as well.
+
+A dynamic provider passes `lambda key: config.get(f"gcp:{key}")`, a command the same keys from a stack file, a test a
+dictionary's `get`; what is missing there comes from the environment variables that the provider itself reads.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from infra.errors import GoogleError
+
+
+class Api(Enum):
+    """One product: the stem of its custom-endpoint setting, and its own address."""
+
+    ARTIFACT_REGISTRY = ("artifactRegistry", "https://artifactregistry.googleapis.com/v1/")
+    CLOUD_QUOTAS = ("cloudQuotas", "https://cloudquotas.googleapis.com/v1/")
+    CLOUD_RUN = ("cloudRunV2", "https://run.googleapis.com/v2/")
+    IAM_CREDENTIALS = ("iamCredentials", "https://iamcredentials.googleapis.com/v1/")
+    LOGGING = ("logging", "https://logging.googleapis.com/v2/")
+    MONITORING = ("monitoring", "https://monitoring.googleapis.com/")
+    RESOURCE_MANAGER = ("resourceManager", "https://cloudresourcemanager.googleapis.com/v1/")
+    SECRET_MANAGER = ("secretManager", "https://secretmanager.googleapis.com/v1/")
+    SERVICE_USAGE = ("serviceUsage", "https://serviceusage.googleapis.com/v1/")
+    STORAGE = ("storage", "https://storage.googleapis.com/storage/v1/")
+    TPU = ("tpuV2", "https://tpu.googleapis.com/v2alpha1/")
+
+    @property
+    def setting(self) -> str:
+        """The gcp provider's key, without `gcp:`."""
+        return f"{self.value[0]}CustomEndpoint"
+
+    @property
+    def variable(self) -> str:
+        """The gcp provider's environment variable."""
+        words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", self.value[0])
+        return f"GOOGLE_{words.upper()}_CUSTOM_ENDPOINT"
+
+    @property
+    def address(self) -> str:
+        return self.value[1]
+
+    @property
+    def service(self) -> str:
+        """The name that `gcloud services enable` takes."""
+        return self.address.split("/")[2]
+
+
+# Settings that are no endpoints, each with the environment variables the provider falls back to, first one first.
+VARIABLES = {
+    "accessToken": ("GOOGLE_OAUTH_ACCESS_TOKEN",),
+    "credentials": ("GOOGLE_CREDENTIALS", "GOOGLE_CLOUD_KEYFILE_JSON", "GCLOUD_KEYFILE_JSON"),
+    "impersonateServiceAccount": ("GOOGLE_IMPERSONATE_SERVICE_ACCOUNT",),
+    "project": ("GOOGLE_PROJECT", "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT", "CLOUDSDK_CORE_PROJECT"),
+}
+
+
+@dataclass(frozen=True)
+class Access:
+    """`credentials` is a key file's JSON or its path. Without it and `access_token`, the application default counts."""
+
+    project: str = ""
+    access_token: str = field(default="", repr=False)
+    credentials: str = field(default="", repr=False)
+    impersonate: str = ""
+    endpoints: Mapping[Api, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, lookup: Callable[[str], str | None], env: Mapping[str, str] = os.environ) -> Access:
+        """`lookup` answers a `gcp:` key named without its prefix, or None."""
+
+        def first(key: str, variables: tuple[str, ...]) -> str:
+            return lookup(key) or next((env[name] for name in variables if env.get(name)), "")
+
+        given = {key: first(key, variables) for key, variables in VARIABLES.items()}
+        endpoints = {api: first(api.setting, (api.variable,)) for api in Api}
+        return cls(
+            project=given["project"],
+            access_token=given["accessToken"],
+            credentials=given["credentials"],
+            impersonate=given["impersonateServiceAccount"],
+            endpoints={api: endpoint for api, endpoint in endpoints.items() if endpoint},
+        )
+
+    def url(self, api: Api, path: str) -> str:
+        base = self.endpoints.get(api) or api.address
+        return f"{base.rstrip('/')}/{path}"
+
+    def required_project(self) -> str:
+        if not self.project:
+            raise GoogleError(
+                "No Google Cloud project is set, so nothing can be asked of Google; "
+                "say which one: `pulumi config set gcp:project PROJECT` or GOOGLE_CLOUD_PROJECT.",
+                reason="NO_PROJECT",
+            )
+        return self.project

@@ -1,0 +1,131 @@
+"""Who calls: google-auth's credentials, chosen as the gcp provider chooses them, refreshed when they have to be."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import MutableMapping
+from pathlib import Path
+from typing import Any
+
+from infra.errors import GoogleError
+from infra.google.access import Access, Api
+from infra.google.errors import Asked, expired, explain, no_token
+
+SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+NO_CREDENTIALS = (
+    "No Google credentials were found, so nothing can be asked of Google; "
+    "run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS or gcp:credentials."
+)
+
+
+class Credentials:
+    """An access token that renews itself where it can. Loads nothing before the first request."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._loaded: Any = None
+        self._transport: Any = None
+
+    def apply(self, headers: MutableMapping[str, str], asked: Asked) -> None:
+        """Write the authorization, and the quota project of a person's credentials, into `headers`."""
+        loaded = self._load()
+        if not loaded.valid:
+            self.renew(asked)
+        # Not `before_request`: it would ask googleapis.com for access boundaries even where endpoints are overridden.
+        loaded.apply(headers)
+
+    def renew(self, asked: Asked) -> None:
+        """Get a new access token; GoogleError with 401 where the credentials are spent, 0 where nobody answered."""
+        from google.auth import exceptions
+
+        try:
+            self._load().refresh(self._request())
+        except exceptions.TransportError as error:
+            raise no_token(asked, type(error).__name__) from None
+        except exceptions.RefreshError as error:
+            raise self._refusal(error, asked) from None
+
+    def _load(self) -> Any:
+        if self._loaded is None:
+            source = _source(self._access)
+            self._loaded = _impersonated(source, self._access) if self._access.impersonate else source
+        return self._loaded
+
+    def _request(self) -> Any:
+        if self._transport is None:
+            from google.auth.transport.requests import Request
+
+            self._transport = Request()
+        return self._transport
+
+    def _refusal(self, error: Exception, asked: Asked) -> GoogleError:
+        if getattr(error, "retryable", False):
+            return no_token(asked, "the token server has trouble of its own")
+        body = _json(error.args[1]) if len(error.args) > 1 else None
+        code = (body or {}).get("error")
+        if self._access.impersonate and isinstance(code, dict):
+            about = Asked(f"acting as {self._access.impersonate}", Api.IAM_CREDENTIALS.service, asked.project)
+            return explain(int(code.get("code", 403)), body, about)
+        return expired(asked, code if isinstance(code, str) else "")
+
+
+def key_info(credentials: str) -> dict[str, Any]:
+    """The content of `gcp:credentials`, given as JSON or as a path; GoogleError if it is neither."""
+    text = credentials
+    if not credentials.lstrip().startswith("{"):
+        try:
+            text = Path(credentials).expanduser().read_text(encoding="utf-8")
+        except OSError as error:
+            raise GoogleError(
+                f"gcp:credentials names a file that cannot be read ({error.strerror}), so nobody is signed in; "
+                "give the path of a key file, or its JSON."
+            ) from None
+    info = _json(text)
+    if info is None:
+        raise GoogleError("gcp:credentials holds no JSON object, so nobody is signed in; give a key file or its JSON.")
+    return info
+
+
+def _source(access: Access) -> Any:
+    from google.oauth2.credentials import Credentials as BearerOnly
+
+    if access.access_token:
+        return BearerOnly(token=access.access_token)  # type: ignore[no-untyped-call]
+    info = key_info(access.credentials) if access.credentials else None
+    # The library warns of key files from strangers and of logins without a quota project: noise in a deployment's log.
+    with warnings.catch_warnings(action="ignore"):
+        return _from_files(info)
+
+
+def _from_files(info: dict[str, Any] | None) -> Any:
+    from google.auth import default, exceptions, load_credentials_from_dict
+
+    try:
+        if info is not None:
+            return load_credentials_from_dict(info, scopes=[SCOPE])[0]  # type: ignore[no-untyped-call]
+        return default(scopes=[SCOPE])[0]
+    except exceptions.DefaultCredentialsError:
+        raise GoogleError(NO_CREDENTIALS, status=401, reason="UNAUTHENTICATED") from None
+
+
+def _impersonated(source: Any, access: Access) -> Any:
+    from google.auth.impersonated_credentials import Credentials as Impersonated
+
+    path = f"projects/-/serviceAccounts/{access.impersonate}:generateAccessToken"
+    return Impersonated(  # type: ignore[no-untyped-call]
+        source_credentials=source,
+        target_principal=access.impersonate,
+        target_scopes=[SCOPE],
+        iam_endpoint_override=access.url(Api.IAM_CREDENTIALS, path),
+    )
+
+
+def _json(text: Any) -> dict[str, Any] | None:
+    if isinstance(text, dict):
+        return text
+    try:
+        parsed = json.loads(text)
+    except (TypeError, ValueError):
+        return None
+    return parsed if isinstance(parsed, dict) else None

@@ -1,0 +1,178 @@
+"""Google's error bodies, turned into one sentence: what was refused, why, and what to do about it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from infra.errors import GoogleError
+
+MESSAGE_KEPT = 500  # characters of Google's own words
+NO_TOKEN = "TOKEN_UNREACHABLE"  # noqa: S105 - a reason, no password
+TRANSIENT_STATUS = frozenset({0, 429, 500, 502, 503, 504})
+
+# The smallest predefined role that holds each permission our clients need; the prefix stands for its whole family.
+ROLES = {
+    "artifactregistry.": "roles/artifactregistry.reader",
+    "cloudquotas.": "roles/cloudquotas.viewer",
+    "iam.serviceAccounts.actAs": "roles/iam.serviceAccountUser",
+    "iam.serviceAccounts.getAccessToken": "roles/iam.serviceAccountTokenCreator",
+    "iam.serviceAccounts.getOpenIdToken": "roles/iam.serviceAccountOpenIdTokenCreator",
+    "logging.": "roles/logging.viewer",
+    "monitoring.": "roles/monitoring.viewer",
+    "run.": "roles/run.developer",
+    "secretmanager.": "roles/secretmanager.secretAccessor",
+    "serviceusage.services.use": "roles/serviceusage.serviceUsageConsumer",
+    "storage.objects.": "roles/storage.objectViewer",
+    "storage.": "roles/storage.admin",
+    "tpu.": "roles/tpu.admin",
+}
+# Wordings seen for an exhausted quota: TPU API, Compute Engine, Cloud Run.
+QUOTAS = (
+    re.compile(
+        r"Quota limit '(?P<quota>[^']+)' has been exceeded\. Limit: (?P<limit>[\d.,]+)"
+        r"(?: in (?:region|zone) (?P<place>[\w-]+))?"
+    ),
+    re.compile(
+        r"Quota '(?P<quota>[^']+)' exceeded\.\s+Limit: (?P<limit>[\d.,]+)(?: in (?:region|zone) (?P<place>[\w-]+))?"
+    ),
+    re.compile(r"Quota violated: (?P<quota>\w+) requested: \S+ allowed: (?P<limit>\d+)"),
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What an error is about: `what` as a person says it (`GET queuedResources/blue`), and of which service."""
+
+    what: str
+    service: str
+    project: str
+
+
+def explain(status: int, payload: Any, asked: Asked) -> GoogleError:
+    """The error for an answer that was not 2xx; `payload` is its parsed body, or None where it was no JSON."""
+    error = payload.get("error") if isinstance(payload, Mapping) else None
+    error = error if isinstance(error, Mapping) else {}
+    message = " ".join(str(error.get("message") or f"HTTP {status}").split())[:MESSAGE_KEPT]
+    canonical = str(error.get("status") or "")
+    info = _error_info(error)
+    if info.get("reason") == "SERVICE_DISABLED" or "has not been used in project" in message:
+        return _disabled(status, info, asked)
+    if info.get("reason") == "BILLING_DISABLED":
+        return _billing(status, asked)
+    if status == 401:
+        return expired(asked)
+    quota = next((match for match in (pattern.search(message) for pattern in QUOTAS) if match), None)
+    if quota:
+        return _quota(status, quota.groupdict(), asked)
+    if status == 403:
+        return _permission(message, info, asked)
+    if status in TRANSIENT_STATUS:
+        return _transient(status, message, canonical, asked)
+    return GoogleError(f"{asked.service} refused {asked.what}: {message}", status=status, reason=canonical)
+
+
+def expired(asked: Asked, why: str = "") -> GoogleError:
+    """Credentials that were good once, or never."""
+    return GoogleError(
+        f"Google no longer takes these credentials{f' ({why})' if why else ''}, so {asked.what} was not done; run "
+        "`gcloud auth application-default login`, or renew the access token if gcp:accessToken or "
+        "GOOGLE_OAUTH_ACCESS_TOKEN is set: such a token is never renewed by itself.",
+        status=401,
+        reason="UNAUTHENTICATED",
+    )
+
+
+def unreachable(asked: Asked, why: str) -> GoogleError:
+    """No answer at all: whether a request that changes something was carried out is unknown."""
+    return GoogleError(
+        f"{asked.service} did not answer {asked.what} ({why}), so it may or may not have been done; "
+        "check the network and run the command again, which goes on where this one stopped.",
+        reason="UNREACHABLE",
+    )
+
+
+def no_token(asked: Asked, why: str) -> GoogleError:
+    """The token server did not answer, so nothing was sent."""
+    return GoogleError(
+        f"No access token could be had ({why}), so {asked.what} was not sent to {asked.service}; "
+        "check the network and run the command again.",
+        reason=NO_TOKEN,
+    )
+
+
+def is_transient(error: GoogleError) -> bool:
+    """Whether the same request may succeed later without anybody doing anything. A used-up quota does not."""
+    return error.status in TRANSIENT_STATUS and error.reason not in ("QUOTA_EXCEEDED", "NO_PROJECT")
+
+
+def is_ambiguous(error: GoogleError) -> bool:
+    """Whether a refused POST may have been carried out all the same: no answer, or a server's fault."""
+    return error.reason == "UNREACHABLE" or error.status >= 500
+
+
+def _error_info(error: Mapping[str, Any]) -> dict[str, str]:
+    """Reason and metadata of the google.rpc.ErrorInfo among the details, flattened."""
+    for detail in error.get("details") or ():
+        if isinstance(detail, Mapping) and str(detail.get("@type", "")).endswith("ErrorInfo"):
+            return {**detail.get("metadata", {}), "reason": detail.get("reason", "")}
+    return {}
+
+
+def _disabled(status: int, info: Mapping[str, str], asked: Asked) -> GoogleError:
+    service = info.get("service") or asked.service
+    return GoogleError(
+        f"The API {service} is not enabled in project {asked.project}, so {asked.what} was refused; enable it with "
+        f"`gcloud services enable {service} --project {asked.project}` and try again a minute later.",
+        status=status,
+        reason="SERVICE_DISABLED",
+    )
+
+
+def _billing(status: int, asked: Asked) -> GoogleError:
+    return GoogleError(
+        f"Project {asked.project} has no active billing account, so {asked.what} was refused; link one at "
+        f"https://console.cloud.google.com/billing/linkedaccount?project={asked.project}",
+        status=status,
+        reason="BILLING_DISABLED",
+    )
+
+
+def _quota(status: int, found: Mapping[str, str | None], asked: Asked) -> GoogleError:
+    place = f" in {found['place']}" if found.get("place") else ""
+    husks = " (FAILED and SUSPENDED queued resources still do: `gemma4 tpu husks`)" if "tpu" in asked.service else ""
+    return GoogleError(
+        f"The quota {found['quota']} of project {asked.project} is used up{place} (limit {found['limit']}), so "
+        f"{asked.what} was refused; delete what holds it{husks} or ask for more at "
+        f"https://console.cloud.google.com/iam-admin/quotas?project={asked.project}&service={asked.service}",
+        status=status,
+        reason="QUOTA_EXCEEDED",
+    )
+
+
+def _permission(message: str, info: Mapping[str, str], asked: Asked) -> GoogleError:
+    named = re.search(r"[Pp]ermission '?([a-z]\w*(?:\.\w+)+)'?", message)
+    permission = info.get("permission") or (named.group(1) if named else "")
+    role = next((role for prefix, role in ROLES.items() if permission.startswith(prefix)), "")
+    if not permission:
+        fix = "ask an owner of the project for a role that allows it"
+    else:
+        fix = f"the caller lacks the permission {permission}; grant {role or 'a role that holds it'}"
+    return GoogleError(
+        f"{asked.service} refused {asked.what} in project {asked.project}: {fix}. Google says: {message}",
+        status=403,
+        reason="PERMISSION_DENIED",
+    )
+
+
+def _transient(status: int, message: str, canonical: str, asked: Asked) -> GoogleError:
+    limited = status == 429
+    cause = "limits how often it is asked" if limited else f"has trouble of its own (HTTP {status})"
+    return GoogleError(
+        f"{asked.service} {cause} and did not do {asked.what}; wait some minutes and run the command again. "
+        f"Google says: {message}",
+        status=status,
+        reason="RATE_LIMITED" if limited else canonical or "UNAVAILABLE",
+    )

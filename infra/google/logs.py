@@ -1,0 +1,78 @@
+"""Cloud Logging: the last lines that a service, a job's execution or a TPU node wrote."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from infra.google.access import Api
+from infra.google.session import GoogleSession
+
+HUGGING_FACE_TOKEN = re.compile(r"hf_[A-Za-z0-9]{8,}")
+
+
+@dataclass(frozen=True)
+class LogSource:
+    """Whose entries: a monitored resource's type and labels, and labels of the entries themselves."""
+
+    resource: str
+    resource_labels: Mapping[str, str]
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def service(cls, name: str, region: str, revision: str = "") -> LogSource:
+        """A Cloud Run service, or one revision of it by its short name."""
+        labels = {"service_name": name, "location": region} | ({"revision_name": revision} if revision else {})
+        return cls("cloud_run_revision", labels)
+
+    @classmethod
+    def job(cls, name: str, region: str, execution: str = "") -> LogSource:
+        """A Cloud Run job, or one execution of it by its short name."""
+        labels = {"run.googleapis.com/execution_name": execution} if execution else {}
+        return cls("cloud_run_job", {"job_name": name, "location": region}, labels)
+
+    @classmethod
+    def tpu_node(cls, node_id: str, zone: str) -> LogSource:
+        """A TPU node by the numeric id that the API gave it; all of its workers."""
+        return cls("tpu_worker", {"node_id": node_id, "zone": zone})
+
+    def query(self, since: str = "") -> str:
+        """In the logging query language; `since` is RFC 3339."""
+        terms = [f'resource.type="{self.resource}"']
+        terms += [f'resource.labels.{key}="{_escaped(value)}"' for key, value in self.resource_labels.items()]
+        terms += [f'labels."{key}"="{_escaped(value)}"' for key, value in self.labels.items()]
+        terms += [f'timestamp>="{since}"'] if since else []
+        return " AND ".join(terms)
+
+
+def last_lines(session: GoogleSession, source: LogSource, *, limit: int = 20, since: str = "") -> tuple[str, ...]:
+    """The newest `limit` entries as text, oldest first; Hugging Face tokens are blotted out.
+
+    Entries show up some seconds after they were written. Entries without text (request logs) are left out.
+    """
+    body = {
+        "resourceNames": [f"projects/{session.project}"],
+        "filter": source.query(since),
+        "orderBy": "timestamp desc",
+        "pageSize": limit,
+    }
+    answer = session.post(Api.LOGGING, "entries:list", body, repeatable=True)
+    lines = (_text(entry) for entry in reversed(answer.get("entries", ())))
+    return tuple(HUGGING_FACE_TOKEN.sub("hf_…", line) for line in lines if line)
+
+
+def _text(entry: Mapping[str, Any]) -> str:
+    if "textPayload" in entry:
+        return str(entry["textPayload"]).rstrip()
+    if "jsonPayload" in entry:
+        payload = entry["jsonPayload"]
+        return str(payload.get("message") or json.dumps(payload, sort_keys=True)).rstrip()
+    status = entry.get("protoPayload", {}).get("status", {})
+    return str(status.get("message", "")).rstrip()
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"')

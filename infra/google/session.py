@@ -1,0 +1,233 @@
+"""One way to call a Google API: endpoint, credentials, time-outs, and repetition only where it is safe.
+
+GET, PUT and DELETE are repeated on 429 (a rate, not a quota), 500, 502, 503, 504 and a broken connection, with growing
+pauses or the one that `Retry-After` asks for. POST and PATCH are sent once, unless the caller gives a request id, which
+Google recognises, or says that repeating does no harm.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from infra.errors import GoogleError
+from infra.google.access import Access, Api
+from infra.google.credentials import Credentials
+from infra.google.errors import NO_TOKEN, Asked, explain, is_transient, unreachable
+
+if TYPE_CHECKING:
+    import requests
+
+IDEMPOTENT = frozenset({"GET", "PUT", "DELETE"})
+
+
+@dataclass(frozen=True)
+class Retry:
+    """Pauses grow from `first_s` by doubling up to `cap_s`, each shortened by up to half at random."""
+
+    attempts: int = 6
+    first_s: float = 1.0
+    cap_s: float = 30.0
+    retry_after_cap_s: float = 60.0
+
+    def pause_s(self, attempt: int, asked_s: float | None, chance: float) -> float:
+        """`attempt` counts from 1, `asked_s` is what the server wants, `chance` lies in [0, 1)."""
+        if asked_s is not None:
+            return min(asked_s, self.retry_after_cap_s)
+        return min(self.first_s * 2.0 ** (attempt - 1), self.cap_s) * (1 - chance / 2)
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """Seconds to connect, and between two bytes of an answer."""
+
+    connect_s: float = 10.0
+    read_s: float = 60.0
+
+
+@dataclass(frozen=True)
+class _Call:
+    method: str
+    api: Api
+    path: str
+    params: Mapping[str, str] = field(default_factory=dict)
+    body: Mapping[str, Any] | None = None
+    repeatable: bool = False
+
+
+@dataclass(frozen=True)
+class _Failure:
+    """`answered`: the API itself said no, rather than nobody or the token server."""
+
+    error: GoogleError
+    answered: bool = False
+    retry_after_s: float | None = None
+
+
+class GoogleSession:
+    """`sleep` and `clock` (seconds since 1970) are the tests' way not to wait. Not for several threads at once."""
+
+    def __init__(
+        self,
+        access: Access,
+        *,
+        retry: Retry | None = None,
+        timeouts: Timeouts | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.access = access
+        self.sleep = sleep
+        self.clock = clock
+        self._retry = retry or Retry()
+        self._timeouts = timeouts or Timeouts()
+        self._credentials = Credentials(access)
+        self._http: requests.Session | None = None
+
+    @property
+    def project(self) -> str:
+        """The project that calls are made for; GoogleError where none is set."""
+        return self.access.required_project()
+
+    def get(self, api: Api, path: str, **params: str) -> dict[str, Any]:
+        return _object(self._send(_Call("GET", api, path, params, repeatable=True)), api)
+
+    def delete(self, api: Api, path: str, **params: str) -> dict[str, Any]:
+        """A repeated DELETE whose first answer was lost meets a 404, which the caller takes for done."""
+        return _object(self._send(_Call("DELETE", api, path, params, repeatable=True)), api)
+
+    def patch(self, api: Api, path: str, body: Mapping[str, Any], **params: str) -> dict[str, Any]:
+        """Sent once: what a second PATCH would overwrite, only the caller knows."""
+        return _object(self._send(_Call("PATCH", api, path, params, body)), api)
+
+    def post(
+        self,
+        api: Api,
+        path: str,
+        body: Mapping[str, Any],
+        *,
+        request_id: str = "",
+        repeatable: bool = False,
+        **params: str,
+    ) -> dict[str, Any]:
+        """`request_id`, the API's `requestId`, makes repeating safe; `repeatable` is for mere questions."""
+        if request_id:
+            params["requestId"] = request_id
+        call = _Call("POST", api, path, params, body, repeatable=repeatable or bool(request_id))
+        return _object(self._send(call), api)
+
+    def download(self, api: Api, path: str, **params: str) -> bytes:
+        """A GET whose answer is no JSON. The whole content is held in memory."""
+        return self._send(_Call("GET", api, path, params, repeatable=True)).content
+
+    def pages(self, api: Api, path: str, **params: str) -> Iterator[dict[str, Any]]:
+        """Every page of a listing, one GET each."""
+        token = ""
+        while True:
+            page = self.get(api, path, **params, **({"pageToken": token} if token else {}))
+            yield page
+            token = str(page.get("nextPageToken") or "")
+            if not token:
+                return
+
+    def _send(self, call: _Call) -> requests.Response:
+        asked = Asked(_spoken(call), call.api.service, self.access.project or "(none)")
+        renewed = False
+        attempt = 1
+        while True:
+            outcome = self._attempt(call, asked)
+            if not isinstance(outcome, _Failure):
+                return outcome
+            error = outcome.error
+            if error.status == 401 and outcome.answered and not renewed and not self.access.access_token:
+                renewed = True
+                self._credentials.renew(asked)
+                continue
+            # Without a token nothing was sent, so that every call may try again.
+            repeatable = call.repeatable or error.reason == NO_TOKEN
+            if not repeatable or not is_transient(error) or attempt >= self._retry.attempts:
+                raise error
+            self.sleep(self._retry.pause_s(attempt, outcome.retry_after_s, random.random()))  # noqa: S311
+            attempt += 1
+
+    def _attempt(self, call: _Call, asked: Asked) -> requests.Response | _Failure:
+        import requests
+
+        try:
+            response = self._session().request(
+                call.method,
+                self.access.url(call.api, call.path),
+                params=dict(call.params),
+                json=call.body,
+                headers=self._headers(asked),
+                timeout=(self._timeouts.connect_s, self._timeouts.read_s),
+                allow_redirects=False,
+            )
+        except requests.RequestException as error:
+            return _Failure(unreachable(asked, type(error).__name__))
+        except GoogleError as error:
+            return _Failure(error)
+        if response.ok and not response.is_redirect:
+            return response
+        refusal = explain(response.status_code, _parsed(response), asked)
+        return _Failure(refusal, answered=True, retry_after_s=_retry_after_s(response, self.clock()))
+
+    def _headers(self, asked: Asked) -> dict[str, str]:
+        headers = {"Accept": "application/json"}
+        self._credentials.apply(headers, asked)
+        return headers
+
+    def _session(self) -> requests.Session:
+        if self._http is None:
+            import requests
+
+            self._http = requests.Session()
+            # Without this, an entry of ~/.netrc for the host would replace our token.
+            self._http.auth = _keep_authorization
+        return self._http
+
+
+def _keep_authorization(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    return request
+
+
+def _spoken(call: _Call) -> str:
+    """`DELETE queuedResources/blue` for a path of six segments."""
+    return f"{call.method} {'/'.join(call.path.split('/')[-2:])}"
+
+
+def _parsed(response: requests.Response) -> Any:
+    try:
+        return response.json()
+    except ValueError:
+        return None
+
+
+def _object(response: requests.Response, api: Api) -> dict[str, Any]:
+    if not response.content:
+        return {}
+    parsed = _parsed(response)
+    if not isinstance(parsed, dict):
+        raise GoogleError(
+            f"{api.service} answered with something that is no JSON object, so its answer cannot be used; "
+            "a proxy or a custom endpoint may stand in between.",
+            status=response.status_code,
+            reason="NOT_JSON",
+        )
+    return parsed
+
+
+def _retry_after_s(response: requests.Response, now: float) -> float | None:
+    """Seconds that the server asks to wait: the header holds a number or a date."""
+    value = response.headers.get("Retry-After", "").strip()
+    if not value or value.isdecimal():
+        return float(value) if value else None
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - now)
+    except ValueError:
+        return None

@@ -1,0 +1,204 @@
+"""Cloud TPU v2alpha1: queued resources, which only this version can start with flex-start, and their nodes.
+
+A queued resource cannot be changed, only replaced; a node's metadata can. "Operation done" means that a request was
+written down, never that a slice was granted: that is the queued resource's own state.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from infra.errors import GoogleError
+from infra.google.access import Api
+from infra.google.errors import is_ambiguous, is_transient
+from infra.google.session import GoogleSession
+from infra.google.tpu_types import Node, Operation, QueuedListing, QueuedResource, QueueState
+
+POLL_S = 5.0
+PATCH_ATTEMPTS = 8  # somebody else's ssh key may arrive between our reading and our writing, not eight times in a row
+UNSUPPORTED = re.compile(r"not supported for accelerator type|[Aa]ccelerator type .* not found")
+
+
+class TpuZone:
+    """One project's TPUs in one zone. `known_zones` are named where Google refuses this one."""
+
+    def __init__(self, session: GoogleSession, zone: str, *, known_zones: Sequence[str] = ()) -> None:
+        self._session = session
+        self.zone = zone
+        self._known_zones = tuple(place for place in known_zones if place != zone)
+        self._parent = f"projects/{session.project}/locations/{zone}"
+
+    def create(self, queued_id: str, body: Mapping[str, Any]) -> Operation:
+        """Ask for a slice. Repeating after a lost answer is safe: all attempts carry one request id.
+
+        GoogleError with status 409 when the name is taken, reason QUOTA_EXCEEDED when the quota is.
+        """
+        path = f"{self._parent}/queuedResources"
+        try:
+            raw = self._session.post(Api.TPU, path, body, request_id=str(uuid.uuid4()), queuedResourceId=queued_id)
+        except GoogleError as error:
+            raise self._with_zones(error) from None
+        return Operation.of(raw)
+
+    def get(self, queued_id: str) -> QueuedResource | None:
+        """None only where Google says 404."""
+        raw = self._found(f"{self._parent}/queuedResources/{queued_id}")
+        return QueuedResource.of(raw) if raw is not None else None
+
+    def list(self) -> QueuedListing:
+        """All queued resources of the zone, and the places that could not be asked."""
+        found: list[QueuedResource] = []
+        unreachable: set[str] = set()
+        for page in self._session.pages(Api.TPU, f"{self._parent}/queuedResources"):
+            found += [QueuedResource.of(raw) for raw in page.get("queuedResources", ())]
+            unreachable.update(page.get("unreachable", ()))
+        return QueuedListing(tuple(found), tuple(sorted(unreachable)))
+
+    def delete(self, queued_id: str, *, force: bool = True) -> Operation | None:
+        """Ask once for a deletion; None where there is nothing to delete. `force` takes running nodes along."""
+        params = {"force": "true"} if force else {}
+        path = f"{self._parent}/queuedResources/{queued_id}"
+        try:
+            return Operation.of(self._session.delete(Api.TPU, path, **params, requestId=str(uuid.uuid4())))
+        except GoogleError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def delete_until_gone(self, queued_id: str, *, timeout_s: float, poll_s: float = POLL_S) -> None:
+        """Delete with force and wait for the 404; a refusal while PROVISIONING (400, 409) is asked again.
+
+        GoogleError when it is still there after `timeout_s`: it holds quota, and may cost money, until it is gone.
+        """
+        deadline = self._session.clock() + timeout_s
+        while True:
+            refusal = ""
+            try:
+                found = self.get(queued_id)
+                if found is None:
+                    return
+                if found.state is not QueueState.DELETING:
+                    self.delete(queued_id)
+            except GoogleError as error:
+                if error.status not in (400, 409) and not is_transient(error):
+                    raise
+                refusal = f" {error}"
+            if self._session.clock() + poll_s > deadline:
+                raise GoogleError(
+                    f"The queued resource {queued_id} in {self.zone} is still there after {timeout_s:.0f} s, so it "
+                    f"goes on holding quota and may cost money; run the command again.{refusal}",
+                    reason="STILL_THERE",
+                )
+            self._session.sleep(poll_s)
+
+    def operation(self, name: str) -> Operation:
+        """`name` is an operation's full name."""
+        return Operation.of(self._session.get(Api.TPU, name))
+
+    def wait(self, operation: Operation, *, timeout_s: float, poll_s: float = POLL_S) -> Operation:
+        """Follow an operation until it is done; GoogleError when it failed or outlasts `timeout_s`."""
+        deadline = self._session.clock() + timeout_s
+        while not operation.done:
+            if self._session.clock() + poll_s > deadline:
+                raise GoogleError(
+                    f"{operation.verb} of {operation.target} has not ended within {timeout_s:.0f} s; "
+                    "run the command again to go on waiting.",
+                    reason="STILL_RUNNING",
+                )
+            self._session.sleep(poll_s)
+            operation = self.operation(operation.name)
+        if operation.error:
+            raise GoogleError(f"{operation.verb} of {operation.target} failed: {operation.error}", reason="FAILED")
+        return operation
+
+    def node(self, node_id: str) -> Node | None:
+        """None where there is none (any more)."""
+        raw = self._found(f"{self._parent}/nodes/{node_id}")
+        return Node.of(raw) if raw is not None else None
+
+    def set_metadata(self, node_id: str, changes: Mapping[str, str | None], *, timeout_s: float = 300) -> Node:
+        """Change some keys of a node's metadata (None removes one) and leave everybody else's alone.
+
+        The API replaces the whole map, so this reads, merges and writes, and starts over when a write was refused as
+        concurrent or its answer was lost. It ends by seeing the values on the node.
+        """
+        refusal: GoogleError | None = None
+        for attempt in range(PATCH_ATTEMPTS):
+            if attempt:
+                self._session.sleep(min(2.0**attempt, 30.0))
+            node = self.node(node_id)
+            if node is None:
+                raise GoogleError(
+                    f"The TPU node {node_id} in {self.zone} is gone, so its settings cannot change; "
+                    "`pulumi up` asks for a new slice.",
+                    status=404,
+                    reason="NOT_FOUND",
+                )
+            merged = _merged(node.metadata, changes)
+            if merged == node.metadata:
+                return node
+            try:
+                self._patch(node_id, merged, timeout_s)
+            except GoogleError as error:
+                if error.status != 409 and not is_ambiguous(error) and not is_transient(error):
+                    raise
+                refusal = error
+        raise GoogleError(
+            f"The metadata of TPU node {node_id} could not be changed in {PATCH_ATTEMPTS} attempts; run the command "
+            f"again. The last answer: {refusal}",
+            status=refusal.status if refusal else 0,
+            reason="CONTENDED",
+        )
+
+    def guest_attributes(self, node_id: str, namespace: str) -> Mapping[str, str]:
+        """What worker 0 of a node published below a namespace, by key; empty where it published nothing (yet)."""
+        path = f"{self._parent}/nodes/{node_id}:getGuestAttributes"
+        body = {"queryPath": f"{namespace}/", "workerIds": ["0"]}
+        try:
+            answer = self._session.post(Api.TPU, path, body, repeatable=True)
+        except GoogleError as error:
+            if error.status == 404:
+                return {}
+            raise
+        entries = [
+            item for one in answer.get("guestAttributes", ()) for item in one.get("queryValue", {}).get("items", ())
+        ]
+        return {entry["key"]: entry["value"] for entry in entries}
+
+    def accelerator_types(self) -> tuple[str, ...]:
+        """What the zone lists. Listed is neither offered with flex-start nor in stock."""
+        pages = self._session.pages(Api.TPU, f"{self._parent}/acceleratorTypes")
+        return tuple(sorted({kind["type"] for page in pages for kind in page.get("acceleratorTypes", ())}))
+
+    def _found(self, path: str) -> dict[str, Any] | None:
+        try:
+            return self._session.get(Api.TPU, path)
+        except GoogleError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def _patch(self, node_id: str, metadata: Mapping[str, str], timeout_s: float) -> None:
+        path = f"{self._parent}/nodes/{node_id}"
+        raw = self._session.patch(Api.TPU, path, {"metadata": metadata}, updateMask="metadata")
+        self.wait(Operation.of(raw), timeout_s=timeout_s)
+
+    def _with_zones(self, error: GoogleError) -> GoogleError:
+        if not self._known_zones or not UNSUPPORTED.search(str(error)):
+            return error
+        message = f"{error} Zones where it is known to be offered: {', '.join(self._known_zones)} (setting tpu.zone)."
+        return GoogleError(message, status=error.status, reason="UNSUPPORTED_ZONE")
+
+
+def zones(session: GoogleSession) -> tuple[str, ...]:
+    """Every zone that the TPU API knows for this project."""
+    pages = session.pages(Api.TPU, f"projects/{session.project}/locations")
+    return tuple(sorted({place["locationId"] for page in pages for place in page.get("locations", ())}))
+
+
+def _merged(metadata: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+    merged = {**metadata, **{key: value for key, value in changes.items() if value is not None}}
+    return {key: value for key, value in merged.items() if changes.get(key, value) is not None}

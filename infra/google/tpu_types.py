@@ -1,0 +1,217 @@
+"""What the TPU API says, typed; and the request body it is sent, made by one pure function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+RUNTIME_VERSION = "v2-alpha-tpuv6e"  # Ubuntu with Docker, per the TPU runtime page
+CLOUD_PLATFORM = "https://www.googleapis.com/auth/cloud-platform"
+
+
+class QueueState(StrEnum):
+    """States of a queued resource. Newer servers say WAITING_FOR_RESOURCES for what was ACCEPTED."""
+
+    CREATING = "CREATING"
+    ACCEPTED = "ACCEPTED"
+    WAITING_FOR_RESOURCES = "WAITING_FOR_RESOURCES"
+    PROVISIONING = "PROVISIONING"
+    ACTIVE = "ACTIVE"
+    SUSPENDING = "SUSPENDING"
+    SUSPENDED = "SUSPENDED"
+    FAILED = "FAILED"
+    DELETING = "DELETING"
+    UNKNOWN = "UNKNOWN"
+
+    @property
+    def waits(self) -> bool:
+        """In the queue: recorded or not yet, but without any machine."""
+        return self in (QueueState.CREATING, QueueState.ACCEPTED, QueueState.WAITING_FOR_RESOURCES)
+
+    @property
+    def ended(self) -> bool:
+        """A husk: it will never serve again, and holds quota until it is deleted."""
+        return self in (QueueState.FAILED, QueueState.SUSPENDED)
+
+
+class Provisioning(StrEnum):
+    FLEX_START = "flex-start"
+    SPOT = "spot"
+    ON_DEMAND = "on-demand"
+
+
+# Flex-start has a model of its own and takes no tier; spot is a tier; on demand is what a request without either means.
+PROVISIONING_FIELDS: Mapping[Provisioning, Mapping[str, Any]] = {
+    Provisioning.FLEX_START: {"provisioningModel": "FLEX_START"},
+    Provisioning.SPOT: {"spot": {}},
+    Provisioning.ON_DEMAND: {},
+}
+
+
+@dataclass(frozen=True)
+class SliceRequest:
+    """Everything a queued resource is asked with. Network names are full (`projects/P/global/networks/N`)."""
+
+    project: str
+    zone: str
+    node_id: str
+    accelerator_type: str
+    network: str
+    subnetwork: str
+    service_account: str
+    valid_until_duration_s: int
+    max_run_duration_s: int | None  # None: until it is deleted; flex-start needs one
+    provisioning: Provisioning = Provisioning.FLEX_START
+    runtime_version: str = RUNTIME_VERSION
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    tags: Sequence[str] = ()
+
+
+def queued_resource_body(request: SliceRequest) -> dict[str, Any]:
+    """The body of the create request: private node, cloud-platform scope, no boot disk of its own."""
+    node = {
+        "acceleratorType": request.accelerator_type,
+        "runtimeVersion": request.runtime_version,
+        "networkConfig": {
+            "network": request.network,
+            "subnetwork": request.subnetwork,
+            "enableExternalIps": False,
+        },
+        "serviceAccount": {"email": request.service_account, "scope": [CLOUD_PLATFORM]},
+        "metadata": dict(request.metadata),
+        "labels": dict(request.labels),
+        "tags": list(request.tags),
+        "shieldedInstanceConfig": {"enableSecureBoot": False},
+    }
+    parent = f"projects/{request.project}/locations/{request.zone}"
+    body: dict[str, Any] = {"tpu": {"nodeSpec": [{"parent": parent, "nodeId": request.node_id, "node": node}]}}
+    body |= PROVISIONING_FIELDS[request.provisioning]
+    if request.max_run_duration_s is not None:
+        body["runDuration"] = {"maxRunDuration": f"{request.max_run_duration_s}s"}
+    return body | {"queueingPolicy": {"validUntilDuration": f"{request.valid_until_duration_s}s"}}
+
+
+@dataclass(frozen=True)
+class Operation:
+    """`error` is Google's text, empty while all is well."""
+
+    name: str
+    done: bool
+    verb: str
+    target: str
+    error: str
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> Operation:
+        metadata = raw.get("metadata", {})
+        return cls(
+            name=raw.get("name", ""),
+            done=bool(raw.get("done")),
+            verb=metadata.get("verb", ""),
+            target=metadata.get("target", "").rsplit("/", 1)[-1],
+            error=raw.get("error", {}).get("message", ""),
+        )
+
+
+@dataclass(frozen=True)
+class QueuedResource:
+    """`create_time` (RFC 3339) is new for each generation of a name; `error` says why it FAILED, `labels` whose it is.
+
+    `initiator` is USER or SERVICE: who began the present state. `node` is the node as it was asked for.
+    """
+
+    id: str
+    zone: str
+    state: QueueState
+    initiator: str
+    create_time: str
+    node_id: str
+    error: str
+    provisioning_model: str
+    max_run_duration: str
+    node: Mapping[str, Any]
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        labels: Mapping[str, str] = self.node.get("labels", {})
+        return labels
+
+    @property
+    def accelerator_type(self) -> str:
+        return str(self.node.get("acceleratorType", ""))
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> QueuedResource:
+        state = raw.get("state", {})
+        spec: Mapping[str, Any] = next(iter(raw.get("tpu", {}).get("nodeSpec", ())), {})
+        parts = raw["name"].split("/")
+        return cls(
+            id=parts[-1],
+            zone=parts[3],
+            state=_state(state.get("state", "")),
+            initiator=state.get("stateInitiator", ""),
+            create_time=raw.get("createTime", ""),
+            node_id=spec.get("nodeId", ""),
+            error=state.get("failedData", {}).get("error", {}).get("message", ""),
+            provisioning_model=raw.get("provisioningModel", ""),
+            max_run_duration=raw.get("runDuration", {}).get("maxRunDuration", ""),
+            node=spec.get("node", {}),
+        )
+
+
+@dataclass(frozen=True)
+class QueuedListing:
+    """`unreachable` names the places whose queued resources are unknown, so that nobody takes silence for none."""
+
+    found: tuple[QueuedResource, ...]
+    unreachable: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A TPU machine. `address` is internal, of worker 0, and empty until it has one; `id` is the numeric one."""
+
+    name: str
+    id: str
+    state: str
+    address: str
+    create_time: str
+    queued_resource: str
+    health: str
+    problem: str
+    maintenance: str
+    metadata: Mapping[str, str]
+    labels: Mapping[str, str]
+
+    @property
+    def ready(self) -> bool:
+        """The machine runs; whether anything serves on it is another question."""
+        return self.state == "READY"
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> Node:
+        endpoint: Mapping[str, Any] = next(iter(raw.get("networkEndpoints", ())), {})
+        symptoms = [f"{one.get('symptomType')}: {one.get('details', '')}" for one in raw.get("symptoms", ())]
+        return cls(
+            name=raw["name"].rsplit("/", 1)[-1],
+            id=raw.get("id", ""),
+            state=raw.get("state", ""),
+            address=endpoint.get("ipAddress", ""),
+            create_time=raw.get("createTime", ""),
+            queued_resource=raw.get("queuedResource", "").rsplit("/", 1)[-1],
+            health=raw.get("health", ""),
+            problem="; ".join(filter(None, [raw.get("healthDescription", ""), *symptoms])),
+            maintenance=raw.get("upcomingMaintenance", {}).get("windowStartTime", ""),
+            metadata=raw.get("metadata", {}),
+            labels=raw.get("labels", {}),
+        )
+
+
+def _state(spelled: str) -> QueueState:
+    try:
+        return QueueState(spelled)
+    except ValueError:
+        return QueueState.UNKNOWN
