@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infra.catalog import catalog
+from infra.catalog import Backend, catalog
 from infra.planning.decode import Served
+from infra.planning.memory import kv_capacity
 from infra.planning.speed import Profile, SpeedEstimate, SpeedModel
 
 FP8: dict[str, Any] = {"quantization": "fp8", "kv_cache_dtype": "fp8"}
@@ -112,6 +113,27 @@ class TestStep:
         assert (one, eight) == (600 * 901_120, 600 * 122_880 * 8)
         gpus = model("gemma-4-31b-it", "g4-8").served
         assert gpus.kv_bytes(5000) - gpus.kv_bytes(4000) == 1000 * 20_480 * 8
+
+    @pytest.mark.parametrize("name", ["gemma-4-e4b-it", "gemma-4-12b-it", "gemma-4-26b-a4b-it", "gemma-4-31b-it"])
+    @pytest.mark.parametrize("dtype", ["bfloat16", "fp8"])
+    @pytest.mark.parametrize("accelerator", ["l4", "g4-2", "g4-8", "v6e-1", "v6e-4", "v6e-8"])
+    def test_a_longer_context_reads_as_much_more_as_the_cache_stores(
+        self, name: str, dtype: str, accelerator: str
+    ) -> None:
+        """The memory planner and the decode model must agree on the bytes of a token in the layers that keep it."""
+        served = model(name, accelerator, kv_cache_dtype=dtype).served
+        arch, backend, tp = served.architecture, served.accelerator.backend, served.tensor_parallel
+        stored = kv_capacity(
+            name, backend=backend.value, tp=tp, kv_bytes_per_device=10**10, kv_cache_dtype=dtype, max_model_len=8192,
+            max_num_batched_tokens=2048, vllm_version="0.32.0", async_scheduling=False, block_size=32,
+        )  # fmt: skip
+        owners = arch.sliding_layers_with_kv + arch.full_layers_with_kv
+        if backend is Backend.TPU:
+            read = served.kv_bytes(arch.sliding_window) / arch.sliding_window
+        else:
+            read = served.kv_bytes(9000) - served.kv_bytes(8999)
+        blocks = stored.geometry.full_groups / stored.geometry.full_block
+        assert read * owners / arch.layers / tp == pytest.approx(blocks * stored.bytes_per_block)
 
     @pytest.mark.parametrize(
         ("name", "accelerator", "microseconds"),
