@@ -204,6 +204,13 @@ class TestCredentials:
         client.get(Api.RESOURCE_MANAGER, PROJECT)
         assert fake.requests[-1].token not in ("", first)
 
+    def test_an_api_that_takes_no_token_is_not_asked_forever(self, fake: FakeGoogle) -> None:
+        fake.fault("GET", "/crm/", times=99, status=401)
+        client = session(fake, accessToken=None, credentials=json.dumps(service_account_key(fake)))
+        with pytest.raises(GoogleError, match="no longer takes these credentials"):
+            client.get(Api.RESOURCE_MANAGER, PROJECT)
+        assert len(fake.sent("GET", "/crm/")) == 2
+
     def test_a_revoked_key_says_what_to_run(self, fake: FakeGoogle) -> None:
         fake.oauth.revoke()
         client = session(fake, accessToken=None, credentials=json.dumps(service_account_key(fake)))
