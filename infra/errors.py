@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,11 @@ class SettingsError(Gemma4Error):
     def __init__(self, faults: Sequence[Fault]) -> None:
         self.faults = tuple(faults)
         super().__init__("\n".join(str(fault) for fault in self.faults))
+
+    @classmethod
+    def of(cls, key: str, fact: str, consequence: str = "", fix: str = "") -> Self:
+        """The error with a single fault."""
+        return cls([Fault(key, fact, consequence, fix)])
 
 
 class RefusedError(Gemma4Error):

@@ -1,0 +1,95 @@
+"""Where the serving image comes from: a remote repository that mirrors Docker Hub, or our own build.
+
+The mirror needs no Docker to deploy. A build needs a Docker engine where `pulumi up` runs; its digest is the push's own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_gcp as gcp
+
+from infra.catalog import Backend
+from infra.planning.plan import Plan
+
+_KEEP_VERSIONS = 3
+_DELETE_AFTER = "2592000s"  # 30 days
+
+
+@dataclass(frozen=True)
+class ImagesArgs:
+    """`apis`: what must be enabled first."""
+
+    plan: Plan
+    apis: list[pulumi.Resource]
+
+
+class Images(pulumi.ComponentResource):
+    """`serving` is the reference that the platform pulls; `ready` is what must exist before it can."""
+
+    serving: pulumi.Output[str]
+    repository: gcp.artifactregistry.Repository
+    ready: list[pulumi.Resource]
+
+    def __init__(self, name: str, args: ImagesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gemma4:components:Images", name, {}, opts)
+        self._name, self._plan = name, args.plan
+        build = args.plan.settings.images.mode == "build"
+        self.repository = self._repository(args, build)
+        self.serving, self.ready = self._built() if build else self._mirrored()
+        self.register_outputs({"serving": self.serving})
+
+    def _repository(self, args: ImagesArgs, build: bool) -> gcp.artifactregistry.Repository:
+        registry = gcp.artifactregistry
+        remote = registry.RepositoryRemoteRepositoryConfigArgs(
+            description="Docker Hub",
+            docker_repository=registry.RepositoryRemoteRepositoryConfigDockerRepositoryArgs(
+                public_repository="DOCKER_HUB"
+            ),
+        )
+        return registry.Repository(
+            f"{self._name}-repository",
+            repository_id=self._plan.names.prefix,
+            location=self._plan.region,
+            format="DOCKER",
+            mode="STANDARD_REPOSITORY" if build else "REMOTE_REPOSITORY",
+            remote_repository_config=None if build else remote,
+            description=f"gemma4 stack {self._plan.stack}: serving images",
+            labels=dict(self._plan.labels),
+            cleanup_policies=[
+                registry.RepositoryCleanupPolicyArgs(
+                    id="keep-latest",
+                    action="KEEP",
+                    most_recent_versions=registry.RepositoryCleanupPolicyMostRecentVersionsArgs(
+                        keep_count=_KEEP_VERSIONS
+                    ),
+                ),
+                registry.RepositoryCleanupPolicyArgs(
+                    id="delete-old",
+                    action="DELETE",
+                    condition=registry.RepositoryCleanupPolicyConditionArgs(tag_state="ANY", older_than=_DELETE_AFTER),
+                ),
+            ],
+            opts=pulumi.ResourceOptions(parent=self, depends_on=args.apis),
+        )
+
+    def _mirrored(self) -> tuple[pulumi.Output[str], list[pulumi.Resource]]:
+        return pulumi.Output.from_input(self._plan.images["serving"].pull), [self.repository]
+
+    def _built(self) -> tuple[pulumi.Output[str], list[pulumi.Resource]]:
+        import pulumi_docker as docker  # imported where a build was asked for: its plugin is looked for at import
+
+        folder = "tpu" if self._plan.accelerator.backend is Backend.TPU else "gpu"
+        image = docker.Image(
+            f"{self._name}-build",
+            image_name=self._plan.images["serving"].pull,
+            build=docker.DockerBuildArgs(
+                context=f"containers/{folder}",
+                dockerfile=f"containers/{folder}/Dockerfile",
+                platform="linux/amd64",
+                args={"BASE": self._plan.images["serving"].upstream},
+            ),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[self.repository]),
+        )
+        return image.repo_digest, [image]

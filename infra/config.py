@@ -1,0 +1,56 @@
+"""The only reader of Pulumi's configuration: it feeds the same parser as `gemma4 plan` and lets nothing refused through."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+from pulumi.runtime.config import CONFIG, is_config_secret
+
+from infra.errors import Fault, RefusedError, SettingsError
+from infra.planning.plan import Plan
+from infra.planning.planner import make_plan
+from infra.planning.settings import SECRET_KEY
+from infra.planning.stackfile import NAMESPACE, split_config
+
+
+@dataclass(frozen=True)
+class Secrets:
+    """Secret values of the stack; never part of the Plan."""
+
+    hf_token: pulumi.Output[str] | None
+
+
+def load() -> tuple[Plan, Secrets]:
+    """The plan of the current stack and its secrets.
+
+    Raises SettingsError for what cannot be read, RefusedError for what cannot work or cannot be deployed yet.
+    """
+    settings, gcp = split_config({key: _marked(key, value) for key, value in CONFIG.get().items()})
+    plan = make_plan(pulumi.get_stack(), settings, project=gcp.get("project"))
+    faults = [*plan.refusals, *_undeployable(plan)]
+    if faults:
+        raise RefusedError(faults)
+    if plan.project is None:
+        fix = "Run: pulumi config set gcp:project my-project"
+        raise SettingsError([Fault("gcp:project", "is missing.", "There is no project to deploy to.", fix)])
+    return plan, Secrets(pulumi.Config(NAMESPACE).get_secret(SECRET_KEY))
+
+
+def _marked(key: str, value: Any) -> Any:
+    """A secret's place without its value, as the stack file shows it."""
+    return {"secure": ""} if key == f"{NAMESPACE}:{SECRET_KEY}" and is_config_secret(key) else value
+
+
+def _undeployable(plan: Plan) -> list[Fault]:
+    if plan.accelerator.deployable:
+        return []
+    return [
+        Fault(
+            "accelerator",
+            f"{plan.accelerator.title} can be planned but not deployed yet.",
+            "Nothing would be created.",
+            f"See it with: gemma4 plan {plan.stack}; deploy the model on a Cloud Run GPU or a TPU slice.",
+        )
+    ]

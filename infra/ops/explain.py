@@ -1,0 +1,108 @@
+"""`gemma4 explain`: what a setting means, read from the settings model itself."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, get_args
+
+from pydantic import BaseModel
+from rich.console import Console
+from rich.table import Table
+
+from infra.errors import SettingsError
+from infra.planning.resolve import known_paths, nearest, subgroup
+
+
+def show_setting(key: str, *, as_json: bool) -> None:
+    """Print one setting, the members of a group, or all settings. Raises SettingsError for an unknown key."""
+    rows = {path: field for path, field in known_paths() if not key or path == key or path.startswith(f"{key}.")}
+    if not rows:
+        known = [path for path, _ in known_paths()]
+        last = [path for path in known if path.rsplit(".", 1)[-1].lower() == key.rsplit(".", 1)[-1].lower()]
+        hint = f"Did you mean {last[0]}?" if last else nearest(key, known)
+        raise SettingsError.of(key, "no such setting.", fix=hint or "List them all with: gemma4 explain")
+    described = [describe_setting(path, field) for path, field in rows.items()]
+    if as_json:
+        print(json.dumps(described, indent=2))
+    elif len(described) == 1:
+        _show_one(described[0])
+    else:
+        _show_table([row for row in described if row["type"] != "group"])
+
+
+def describe_setting(path: str, field: Any) -> dict[str, Any]:
+    """One setting as data: key, meaning, type, default, range and an example of a stack file's line."""
+    group = subgroup(field)
+    default = None if field.is_required() or group else field.get_default(call_default_factory=True)
+    return {
+        "key": path,
+        "meaning": field.description or "",
+        "type": "group" if group else _type(field.annotation),
+        "required": field.is_required(),
+        "default": list(default) if isinstance(default, tuple) else default,
+        "range": _range(field),
+        "example": field.examples[0] if field.examples else None,
+    }
+
+
+def _show_one(row: dict[str, Any]) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"{row['key']}: {row['meaning']}", markup=False)
+    facts = [("type", row["type"]), ("default", _default(row)), ("range", row["range"])]
+    for name, value in facts:
+        if value:
+            console.print(f"  {name:<8} {value}", markup=False)
+    if row["example"] is not None:
+        root, *rest = row["key"].split(".")
+        inline = json.dumps(row["example"]) if not isinstance(row["example"], str) else row["example"]
+        for part in reversed(rest):
+            inline = f"{{{part}: {inline}}}"
+        console.print(f"  write    gemma4:{root}: {inline}", markup=False)
+
+
+def _show_table(rows: list[dict[str, Any]]) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("setting", "default", "meaning"):
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(row["key"], _default(row), row["meaning"])
+    Console(highlight=False).print(table)
+
+
+def _default(row: dict[str, Any]) -> str:
+    if row["required"]:
+        return "(needed)"
+    value = row["default"]
+    if value is None:
+        return "(chosen)"
+    return json.dumps(value) if not isinstance(value, str) else value
+
+
+def _type(annotation: Any) -> str:
+    names = {int: "whole number", float: "number", bool: "true or false", str: "text", type(None): ""}
+    if annotation in names:
+        return names[annotation]
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return "group"
+    arguments = get_args(annotation)
+    shown = str(annotation)
+    if shown.startswith("typing.Literal"):
+        return " | ".join(str(choice) for choice in arguments)
+    if shown.startswith("tuple"):
+        return "list"
+    if shown.startswith("dict"):
+        return "map"
+    if shown.startswith("typing.Annotated"):
+        return _type(arguments[0])
+    return " | ".join(text for text in (_type(part) for part in arguments) if text)
+
+
+def _range(field: Any) -> str:
+    bounds = {
+        name: getattr(item, name)
+        for item in field.metadata
+        for name in ("ge", "gt", "le", "lt")
+        if getattr(item, name, None) is not None
+    }
+    words = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
+    return ", ".join(f"{words[name]} {bounds[name]:,}" for name in words if name in bounds)

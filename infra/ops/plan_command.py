@@ -1,0 +1,98 @@
+"""`gemma4 plan` and `gemma4 stacks`: plan, run the real program for its resources where asked, print."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from infra.errors import Gemma4Error
+from infra.ops.inputs import Planned, comparison, plan_stack, project_root
+from infra.planning.report.data import ResourceList, as_json
+
+
+def show_plan(
+    stack: str, assignments: Sequence[str], *, as_json: bool, markdown: bool, diff: str | None, resources: bool
+) -> bool:
+    """Print the plan of `stack`; True if it is refused. Raises SettingsError."""
+    root = project_root()
+    planned = plan_stack(stack, assignments, root=root)
+    listed = list_resources(planned, root) if resources else None
+    before = comparison(diff, root) if diff is not None else None
+    if as_json:
+        _print_json(planned, listed, before)
+    elif markdown:
+        from infra.planning.report.markdown import as_markdown
+
+        print(as_markdown(planned.plan, listed, before))
+    else:
+        from infra.planning.report.text import print_plan
+
+        print_plan(planned.plan, listed, before)
+    return planned.plan.refused
+
+
+def _print_json(planned: Planned, listed: ResourceList | None, before: dict[str, object] | None) -> None:
+    data = as_json(planned.plan, listed)
+    if before is not None:
+        from infra.planning.report.diff import changes
+
+        data["diff"] = [change.as_json() for change in changes(before, data)]
+    print(json.dumps(data, indent=2))
+
+
+def list_resources(planned: Planned, root: Path) -> ResourceList:
+    """Every resource that the real program registers for this plan, or why there is none."""
+    plan = planned.plan
+    if plan.refused:
+        return ResourceList((), "refused: nothing would be created")
+    if not plan.accelerator.deployable:
+        return ResourceList((), f"{plan.accelerator.title} is planned only: no component builds it yet")
+    from infra.ops.program import resource_list
+
+    return resource_list(root, planned)
+
+
+def show_stacks(*, as_json: bool) -> None:
+    """Print one line a stack file; a file that cannot be read says why instead."""
+    from infra.planning.stackfile import stack_names
+
+    root = project_root()
+    rows = [_stack_row(name, root) for name in stack_names(root)]
+    if as_json:
+        print(json.dumps(rows, indent=2))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("stack", "model", "accelerator", "where", "verdict"):
+        table.add_column(column)
+    for column in ("KV tokens", "$/hour"):
+        table.add_column(column, justify="right")
+    for row in rows:
+        if "error" in row:
+            table.add_row(str(row["stack"]), str(row["error"]))
+        else:
+            tokens, price = f"≈ {row['kvTokens']:,}", f"{row['usdPerHour']:.2f}"
+            table.add_row(
+                *(str(row[key]) for key in ("stack", "model", "accelerator", "location", "verdict")), tokens, price
+            )
+    Console(highlight=False).print(table)
+
+
+def _stack_row(name: str, root: Path) -> dict[str, object]:
+    try:
+        plan = plan_stack(name, root=root).plan
+    except Gemma4Error as error:
+        return {"stack": name, "error": str(error).splitlines()[0]}
+    return {
+        "stack": name,
+        "model": plan.model.id,
+        "accelerator": plan.accelerator.id,
+        "location": plan.zone or plan.region,
+        "verdict": plan.verdict.value,
+        "deployable": plan.accelerator.deployable,
+        "kvTokens": plan.capacity.tokens,
+        "usdPerHour": round(plan.cost.usd_per_hour, 4),
+    }

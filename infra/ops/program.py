@@ -1,0 +1,206 @@
+"""Runs the real Pulumi program under a recording monitor: what it registers is what `pulumi preview` would create.
+
+There is no second description of the resources. Nothing leaves the process: the monitor answers in memory, and secret
+values are replaced by a mark before anything is kept. Imported only where the list is asked for: it imports pulumi.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import json
+import logging
+import os
+import runpy
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pulumi
+from pulumi.runtime import mocks, rpc
+from pulumi.runtime.stack import run_pulumi_func
+
+from infra.ops.inputs import Planned
+from infra.planning.names import UNKNOWN_PROJECT
+from infra.planning.report.data import ResourceList, ResourceRow
+from infra.planning.resolve import laid_over
+from infra.planning.stackfile import NAMESPACE
+from infra.stack import pending
+
+REDACTED = "[secret]"
+_STACK_TYPE = "pulumi:pulumi:Stack"
+Outputs = Callable[[mocks.MockResourceArgs], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Registration:
+    """One resource as the program registered it; `inputs` hold no secret value."""
+
+    type: str
+    name: str
+    urn: str
+    parent: str
+    custom: bool
+    inputs: Mapping[str, Any]
+    depends_on: tuple[str, ...] = ()
+    protect: bool = False
+    ignore_changes: tuple[str, ...] = ()
+    timeouts: Mapping[str, str] = field(default_factory=dict)
+    secret_outputs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run of the program registered, in order, the stack itself first, and what it logged."""
+
+    resources: tuple[Registration, ...]
+    messages: tuple[str, ...]
+
+
+def run_program(
+    root: Path, stack: str, config: Mapping[str, Any], *, preview: bool = True, outputs: Outputs | None = None
+) -> Run:
+    """Run `__main__.py` in `root` with `config` (as a stack file's `config:` holds it: objects or text).
+
+    `outputs` adds outputs to what a resource's inputs already say; with `preview` everything else stays unknown.
+    Raises what the program raises; SystemExit where it refused.
+    """
+    return contextvars.copy_context().run(_run, root, stack, config, preview, outputs)
+
+
+def resource_list(root: Path, planned: Planned) -> ResourceList:
+    """The resources that the program registers for a plan: the stack, its components, and everything in them."""
+    file = planned.file
+    config = {f"gcp:{key}": value for key, value in file.gcp.items()}
+    config |= {f"{NAMESPACE}:{key}": value for key, value in laid_over(file.settings, planned.overrides).items()}
+    run = run_program(root, planned.plan.stack, config)
+    rows = tuple(ResourceRow(item.type, item.name, _component(item, run)) for item in run.resources)
+    # Registrations race each other; the list must not.
+    return ResourceList(tuple(sorted(rows, key=lambda row: (row.component, row.type, row.name))), pending(planned.plan))
+
+
+def _component(item: Registration, run: Run) -> str:
+    """Name of the component that owns a resource; empty for the stack and for the components themselves."""
+    owner = next((other for other in run.resources if other.urn == item.parent), None)
+    return "" if owner is None or owner.type == _STACK_TYPE else owner.name
+
+
+def _run(root: Path, stack: str, config: Mapping[str, Any], preview: bool, outputs: Outputs | None) -> Run:
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)  # before set_mocks, which otherwise waits on another loop for ever
+    log = _MessageLog()
+    logger = logging.Logger("program")
+    logger.addHandler(log)
+    recorder = _Recorder(_Echo(outputs))
+    mocks.set_mocks(recorder.mocks, project="gemma4", stack=stack, preview=preview, logger=logger, monitor=recorder)
+    pulumi.runtime.set_all_config(*_as_pulumi_holds_it(config))
+    try:
+        with _inside(root):
+            loop.run_until_complete(run_pulumi_func(lambda: _execute(root)))
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
+    return Run(tuple(recorder.registrations), tuple(log.messages))
+
+
+def _execute(root: Path) -> None:
+    runpy.run_path(str(root / "__main__.py"), run_name="__main__")
+
+
+def _as_pulumi_holds_it(config: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
+    values = {"gcp:project": UNKNOWN_PROJECT}
+    secrets = []
+    for key, value in config.items():
+        if isinstance(value, Mapping) and set(value) == {"secure"}:
+            values[key] = REDACTED
+            secrets.append(key)
+        else:
+            values[key] = value if isinstance(value, str) else json.dumps(value)
+    return values, secrets
+
+
+@contextmanager
+def _inside(root: Path) -> Iterator[None]:
+    """Run in the project's folder, as Pulumi does, and undo what the program does to the process."""
+    before, path = Path.cwd(), list(sys.path)
+    main_thread = threading.current_thread() is threading.main_thread()
+    handler = signal.getsignal(signal.SIGINT) if main_thread else None
+    os.chdir(root)
+    sys.path.insert(0, str(root))
+    try:
+        yield
+    finally:
+        os.chdir(before)
+        sys.path[:] = path
+        if main_thread:
+            signal.signal(signal.SIGINT, handler)
+
+
+class _MessageLog(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.messages.append(record.getMessage())
+
+
+class _Echo(mocks.Mocks):
+    """Answers with the inputs, plus the outputs that a test wants to be known."""
+
+    def __init__(self, outputs: Outputs | None) -> None:
+        self._outputs = outputs
+
+    def call(self, args: mocks.MockCallArgs) -> tuple[dict[str, Any], None]:
+        raise NotImplementedError(f"the program looked up {args.token}: a plan must not depend on the cloud")
+
+    def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str | None, dict[str, Any]]:
+        if self._outputs is None:
+            return None, dict(args.inputs)
+        return f"{args.name}-id", {**args.inputs, **self._outputs(args)}
+
+
+class _Recorder(mocks.MockMonitor):
+    """Keeps every registration with its options."""
+
+    def __init__(self, answers: mocks.Mocks) -> None:
+        super().__init__(answers)
+        self.registrations: list[Registration] = []
+        self._lock = threading.Lock()
+
+    def RegisterResource(self, request: Any) -> Any:
+        response = super().RegisterResource(request)  # type: ignore[no-untyped-call]
+        timeouts = request.customTimeouts
+        registration = Registration(
+            type=request.type,
+            name=request.name,
+            urn=response.urn,
+            parent=request.parent,
+            custom=bool(request.custom) and request.type != _STACK_TYPE,
+            inputs=_redacted(rpc.deserialize_properties(request.object, keep_unknowns=True)),
+            depends_on=tuple(request.dependencies),
+            protect=bool(request.protect),
+            ignore_changes=tuple(request.ignoreChanges),
+            timeouts={key: value for key in ("create", "update", "delete") if (value := getattr(timeouts, key))},
+            secret_outputs=tuple(request.additionalSecretOutputs),
+        )
+        with self._lock:
+            self.registrations.append(registration)
+        return response
+
+
+def _redacted(value: Any) -> Any:
+    if rpc.is_rpc_secret(value):
+        return REDACTED
+    if isinstance(value, Mapping):
+        return {key: _redacted(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_redacted(item) for item in value]
+    if value is rpc.UNKNOWN or type(value).__name__ == "Unknown":
+        return "[unknown]"
+    return value

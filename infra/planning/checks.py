@@ -1,0 +1,267 @@
+"""What is known not to work, whatever the memory says: combinations that a platform or vLLM refuses, and what to write.
+
+`bad_settings` finds what is wrong in itself (exit code 2); `check_combination` what this model on this machine in this
+place cannot do (exit code 3), and what is merely worth a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from infra.catalog import Accelerator, Architecture, Assistant, Backend, Model, Platform
+from infra.errors import Fault
+from infra.planning.names import check_stack_name
+from infra.planning.probes import Findings
+from infra.planning.quantities import parse_duration
+from infra.planning.settings import Settings
+from infra.planning.vllm import VIDEO_TOKENS, check_arguments
+
+_FLEX_START_S = (600, 7 * 86_400)
+_TEMPERATE_CONCURRENCY = 8
+"""Above this many times maxNumSeqs, requests only pile up inside the server."""
+
+
+def bad_settings(stack: str, settings: Settings) -> list[Fault]:
+    """Faults of values in themselves that need more than a type and a range to see."""
+    faults = [*check_stack_name(stack), *check_arguments(settings)]
+    if settings.hf_token and settings.hf_token_secret:
+        fact = "is set together with hfToken."
+        faults.append(
+            Fault(
+                "hfTokenSecret", fact, "Two sources of one token would contradict each other.", "Keep one of the two."
+            )
+        )
+    if settings.weights.source == "existing" and settings.weights.bucket is None:
+        fact = "is missing with weights.source: existing."
+        faults.append(Fault("weights.bucket", fact, "There is no bucket to read.", "Write weights.bucket: my-bucket."))
+    for member in settings.access.invokers:
+        if member.startswith(("domain:", "principalSet:")) and member.endswith("*"):
+            faults.append(
+                Fault("access.invokers", f"{member} is everybody.", "The endpoint would be public.", "Name a group.")
+            )
+    if len(set(settings.tpu.slices)) < len(settings.tpu.slices):
+        faults.append(
+            Fault("tpu.slices", "names a slice twice.", "Two slices would share one id.", "Write [blue, green].")
+        )
+    return faults
+
+
+def check_combination(
+    settings: Settings,
+    model: Model,
+    architecture: Architecture,
+    assistant: Assistant | None,
+    accelerator: Accelerator,
+    *,
+    vllm_version: str,
+    location: str,
+) -> Findings:
+    """Everything about model, machine and place that is known not to work, with what to write instead."""
+    refusals = [
+        *_location(settings, accelerator, location),
+        *_parallelism(settings, architecture, accelerator),
+        *_engine(settings, model, architecture, assistant, accelerator, vllm_version),
+        *_modalities(settings, architecture, accelerator),
+        *(
+            _tpu(settings)
+            if accelerator.platform is Platform.TPU_QUEUED_RESOURCE
+            else _cloud_run(settings, accelerator)
+        ),
+    ]
+    return Findings(tuple(refusals), tuple(_warnings(settings, accelerator, location)))
+
+
+def _location(settings: Settings, accelerator: Accelerator, location: str) -> Iterator[Fault]:
+    key = "tpu.zone" if accelerator.platform is Platform.TPU_QUEUED_RESOURCE else "region"
+    if location not in (*accelerator.locations, *accelerator.invited_locations):
+        yield Fault(
+            key,
+            f"{location} is not known to offer {accelerator.title}.",
+            "The deployment would be refused after images and weights are in place.",
+            f"Write one of: {', '.join(accelerator.locations)}.",
+        )
+    elif (
+        accelerator.tpu
+        and settings.tpu.provisioning == "flex-start"
+        and location not in accelerator.tpu.flex_start_zones
+    ):
+        yield Fault(
+            key,
+            f"{location} is not known to take flex-start requests.",
+            "The TPU API would refuse the request.",
+            f"Write one of: {', '.join(accelerator.tpu.flex_start_zones)}, or another tpu.provisioning.",
+        )
+
+
+def _parallelism(settings: Settings, architecture: Architecture, accelerator: Accelerator) -> Iterator[Fault]:
+    parallel = settings.serving.tensor_parallel_size
+    if parallel is None:
+        return
+    if parallel > accelerator.devices:
+        fact = f"{parallel} is more than the {accelerator.devices} device(s) of {accelerator.id}."
+        yield Fault(
+            "serving.tensorParallelSize",
+            fact,
+            "vLLM would find no such device.",
+            f"Write {accelerator.devices}, or leave it out.",
+        )
+    elif architecture.attention_heads % parallel:
+        fact = f"{parallel} does not divide the {architecture.attention_heads} attention heads of the model."
+        yield Fault(
+            "serving.tensorParallelSize",
+            fact,
+            "vLLM would refuse to start.",
+            f"Write {accelerator.devices}, or leave it out.",
+        )
+
+
+def _engine(
+    settings: Settings,
+    model: Model,
+    architecture: Architecture,
+    assistant: Assistant | None,
+    accelerator: Accelerator,
+    version: str,
+) -> Iterator[Fault]:
+    serving = settings.serving
+    if _number(version) < _number(model.min_vllm):
+        fact = f"vLLM {version} does not know {model.id}; {model.min_vllm} is the first that does."
+        yield Fault(
+            "images.serving",
+            fact,
+            "It would stop at the model's configuration.",
+            "Leave it out, or name a later image.",
+        )
+    if serving.max_model_len > architecture.max_position:
+        fact = f"{serving.max_model_len:,} is more than the model's {architecture.max_position:,} positions."
+        yield Fault(
+            "serving.maxModelLen", fact, "vLLM would refuse to start.", f"Write at most {architecture.max_position}."
+        )
+    if serving.speculation.method == "ngram" and serving.async_scheduling:
+        fact = "cannot be on with ngram speculation."
+        fix = "Leave serving.asyncScheduling out, or use serving.speculation.method: mtp."
+        yield Fault("serving.asyncScheduling", fact, "vLLM would refuse to start.", fix)
+    if serving.speculation.method == "mtp" and assistant is None:
+        fix = "Use ngram, or none."
+        yield Fault(
+            "serving.speculation.method", f"there is no MTP assistant for {model.id}.", "Nothing could draft.", fix
+        )
+    if serving.quantization == "fp8" and (model.weight_format != "bf16" or accelerator.backend is Backend.TPU):
+        why = (
+            "the checkpoint is quantised already"
+            if model.weight_format != "bf16"
+            else "vLLM on TPU cannot quantise while loading"
+        )
+        yield Fault(
+            "serving.quantization", f"fp8 does not apply: {why}.", "vLLM would refuse to start.", "Leave it out."
+        )
+    if serving.cpu_offload_gb and accelerator.backend is Backend.TPU:
+        yield Fault(
+            "serving.cpuOffloadGb", "there is no CPU offload on TPU.", "vLLM would refuse to start.", "Leave it out."
+        )
+    if settings.workload.prompt_tokens + settings.workload.output_tokens > serving.max_model_len:
+        total = settings.workload.prompt_tokens + settings.workload.output_tokens
+        fact = (
+            f"prompt and answer together are {total:,} tokens, more than serving.maxModelLen {serving.max_model_len:,}."
+        )
+        yield Fault(
+            "workload",
+            fact,
+            "The server would answer 400 to every such request.",
+            "Raise serving.maxModelLen or lower workload.",
+        )
+
+
+_CHUNKED = ("e2b", "e4b")
+"""Architectures whose multimodal input vLLM may chunk on GPU; for all others it is switched off."""
+
+
+def _modalities(settings: Settings, architecture: Architecture, accelerator: Accelerator) -> Iterator[Fault]:
+    modalities = settings.serving.modalities
+    if modalities.audio and "audio" not in architecture.input_modalities:
+        consequence = "The server would answer 400 to every audio request."
+        yield Fault(
+            "serving.modalities.audio", "the model has no audio tower.", consequence, "Write 0, or use E2B, E4B or 12B."
+        )
+    elif modalities.audio and accelerator.backend is Backend.TPU:
+        consequence = "An audio request would be an error."
+        yield Fault(
+            "serving.modalities.audio", "vLLM on TPU skips the audio tower.", consequence, "Write 0, or serve on a GPU."
+        )
+    batched = settings.serving.max_num_batched_tokens
+    whole = accelerator.backend is Backend.TPU or architecture.id not in _CHUNKED
+    if modalities.video and whole and batched is not None and batched < VIDEO_TOKENS:
+        fact = f"{batched:,} is less than the {VIDEO_TOKENS:,} tokens of one video, which cannot be split here."
+        fix = f"Write at least {VIDEO_TOKENS}, or serving.modalities.video: 0."
+        yield Fault("serving.maxNumBatchedTokens", fact, "vLLM would refuse to start.", fix)
+    if modalities.image and "image" not in architecture.input_modalities:
+        yield Fault(
+            "serving.modalities.image", "the model takes no images.", "Image requests would be an error.", "Write 0."
+        )
+
+
+def _cloud_run(settings: Settings, accelerator: Accelerator) -> Iterator[Fault]:
+    limits, scaling = accelerator.cloud_run, settings.scaling
+    if limits is None:
+        return
+    for key, value, bounds, unit in (
+        ("scaling.cpu", scaling.cpu, limits.cpu, "vCPU"),
+        ("scaling.memoryGib", scaling.memory_gib, limits.memory_gib, "GiB"),
+    ):
+        if value is not None and not bounds.min <= value <= bounds.max:
+            fact = f"{value} {unit} is outside what Cloud Run takes with this GPU: {bounds.min:g} to {bounds.max:g}."
+            yield Fault(
+                key,
+                fact,
+                "The deployment would be refused.",
+                f"Write {bounds.min:g} to {bounds.max:g}, or leave it out.",
+            )
+    within = scaling.cpu is not None and limits.cpu.min <= scaling.cpu <= limits.cpu.max
+    if within and limits.cpu_values and scaling.cpu not in limits.cpu_values:
+        values = ", ".join(str(value) for value in limits.cpu_values)
+        fact = f"Cloud Run has no {scaling.cpu} vCPU."
+        yield Fault("scaling.cpu", fact, "The deployment would be refused.", f"Write one of: {values}.")
+    if scaling.min_instances > scaling.max_instances:
+        fact = f"{scaling.min_instances} is more than scaling.maxInstances {scaling.max_instances}."
+        yield Fault(
+            "scaling.minInstances",
+            fact,
+            "The deployment would be refused.",
+            "Raise maxInstances or lower minInstances.",
+        )
+    if settings.weights.source == "huggingface" and settings.weights.access == "stream":
+        fact = "stream reads gs://, and weights.source huggingface fills no bucket."
+        yield Fault("weights.access", fact, "There would be nothing to stream.", "Write weights.source: bucket.")
+
+
+def _tpu(settings: Settings) -> Iterator[Fault]:
+    tpu = settings.tpu
+    low, high = _FLEX_START_S
+    if tpu.provisioning == "flex-start" and not low <= parse_duration(tpu.max_run_duration) <= high:
+        fact = f"{tpu.max_run_duration} is outside what flex-start takes: 10m to 7d."
+        fix = "Write at most 7d and let the next slice queue before the first ends, or use tpu.provisioning: on-demand."
+        yield Fault("tpu.maxRunDuration", fact, "The TPU API would refuse the request.", fix)
+    if parse_duration(tpu.valid_until_duration) < 60:
+        fact = f"{tpu.valid_until_duration} is too short for any request to be granted."
+        yield Fault("tpu.validUntilDuration", fact, "The request would expire at once.", "Write for example 4h.")
+
+
+def _warnings(settings: Settings, accelerator: Accelerator, location: str) -> Iterator[Fault]:
+    scaling, seqs = settings.scaling, settings.serving.max_num_seqs
+    if location in accelerator.invited_locations:
+        fact = f"{location} offers {accelerator.title} by invitation only."
+        yield Fault(
+            "region", fact, "Without one the deployment is refused.", f"Safer: {', '.join(accelerator.locations)}."
+        )
+    if scaling.concurrency is not None and seqs is not None:
+        if scaling.concurrency < seqs:
+            fact = f"{scaling.concurrency} is less than serving.maxNumSeqs {seqs}."
+            yield Fault("scaling.concurrency", fact, "The batch can never fill.", f"Write at least {seqs}.")
+        elif scaling.concurrency > _TEMPERATE_CONCURRENCY * seqs:
+            fact = f"{scaling.concurrency} is far above serving.maxNumSeqs {seqs}."
+            fix = f"Write about {2 * seqs}, so that Cloud Run starts another instance instead."
+            yield Fault("scaling.concurrency", fact, "Requests would queue inside the server.", fix)
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(int("".join(c for c in part if c.isdigit()) or 0) for part in version.split("rc")[0].split(".")[:3])

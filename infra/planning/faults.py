@@ -1,0 +1,89 @@
+"""One sentence for each way in which a written value can be wrong: key, fact, and what to write instead."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from infra.errors import Fault
+
+_WRONG_TYPE = {
+    "int_parsing": "is not a whole number",
+    "int_type": "is not a whole number",
+    "int_from_float": "is not a whole number",
+    "float_parsing": "is not a number",
+    "float_type": "is not a number",
+    "bool_parsing": "is neither true nor false",
+    "bool_type": "is neither true nor false",
+    "string_type": "is not text",
+    "tuple_type": "is not a list",
+    "dict_type": "is not a group of keys",
+    "model_type": "is not a group of settings",
+}
+
+
+def describe(error: Mapping[str, Any], root: type[BaseModel]) -> Fault:
+    """The fault behind one entry of a pydantic ValidationError of `root`."""
+    path = [part for part in error["loc"] if part != "[key]"]
+    field = _field(path, root)
+    key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
+    kind, value, context = error["type"], error.get("input"), error.get("ctx", {})
+    hint = f"Write for example {_spell(key, field)}." if field is not None and field.examples else ""
+    if kind in _WRONG_TYPE:
+        return Fault(key, f"{_show(value)} {_WRONG_TYPE[kind]}.", fix=hint)
+    if kind == "literal_error":
+        return _not_a_choice(key, value, context["expected"])
+    if kind in ("greater_than_equal", "greater_than"):
+        floor = context.get("ge", context.get("gt"))
+        return Fault(
+            key, f"{_show(value)} is too small: {'at least' if 'ge' in context else 'more than'} {floor:g}.", fix=hint
+        )
+    if kind in ("less_than_equal", "less_than"):
+        ceiling = context.get("le", context.get("lt"))
+        return Fault(
+            key, f"{_show(value)} is too large: {'at most' if 'le' in context else 'less than'} {ceiling:,g}.", fix=hint
+        )
+    if kind == "missing":
+        return Fault(key, "is missing.", fix=hint)
+    if kind in ("too_short", "too_long"):
+        bound = "at least" if kind == "too_short" else "at most"
+        count = context.get("min_length", context.get("max_length"))
+        return Fault(key, f"has {context.get('actual_length', 0)} entries, {bound} {count} are needed.", fix=hint)
+    if kind == "value_error":
+        return Fault(key, f"{_show(value)} {context['error']}.")
+    return Fault(key, f"{_show(value)} is not valid here: {error['msg']}.", fix=hint)
+
+
+def _field(path: list[Any], root: type[BaseModel]) -> Any:
+    group: Any = root
+    field = None
+    for part in path:
+        if not (isinstance(group, type) and issubclass(group, BaseModel)):
+            break
+        field = next((item for name, item in group.model_fields.items() if part in (item.alias, name)), None)
+        group = field.annotation if field is not None else None
+    return field
+
+
+def _not_a_choice(key: str, value: Any, expected: str) -> Fault:
+    choices = [choice.strip("'") for choice in expected.replace(" or ", ", ").split(", ")]
+    match = difflib.get_close_matches(str(value).lower(), choices, n=1, cutoff=0.5)
+    near = f"Did you mean {match[0]}?" if match else ""
+    return Fault(key, f"{_show(value)} is not one of {', '.join(choices)}.", fix=near)
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "a group of keys"
+    text = repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= 80 else f"{text[:77]}…"
+
+
+def _spell(key: str, field: Any) -> str:
+    value = field.examples[0]
+    if isinstance(value, bool):
+        value = str(value).lower()
+    return f"{key.split('[')[0]}: {value}"

@@ -1,0 +1,71 @@
+"""Every name that a stack uses in the cloud, derived in one place so that commands find what the program built."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from infra.errors import Fault
+
+MAX_ACCOUNT_ID = 30  # Google's limit for a service account id; all our names keep to it
+UNKNOWN_PROJECT = "your-project"
+_LONGEST_SUFFIX = "-invoke"
+
+
+@dataclass(frozen=True)
+class Names:
+    """Cloud names of one stack; `project` is a placeholder while none is configured."""
+
+    project: str
+    stack: str
+    bucket: str
+
+    @property
+    def prefix(self) -> str:
+        """`gemma4-<stack>`: the service, the runtime account, the network and the repository carry it."""
+        return _prefix(self.stack)
+
+    @property
+    def stager(self) -> str:
+        """Account and job that copy the weights."""
+        return f"{self.prefix}-stage"
+
+    @property
+    def invoker(self) -> str:
+        """Account that may call the endpoint; the serving check acts as it."""
+        return f"{self.prefix}{_LONGEST_SUFFIX}"
+
+    @property
+    def token_secret(self) -> str:
+        """Secret Manager secret of the Hugging Face token."""
+        return f"{self.prefix}-hf-token"
+
+    def email(self, account: str) -> str:
+        """Address of one of the stack's service accounts."""
+        return f"{account}@{self.project}.iam.gserviceaccount.com"
+
+
+def names_of(stack: str, project: str | None, bucket: str | None) -> Names:
+    """Names for `stack`; the bucket's name is global, so the project is part of it unless it is given."""
+    known = project or UNKNOWN_PROJECT
+    return Names(known, stack, bucket or f"{known}-{_prefix(stack)}-weights")
+
+
+def check_stack_name(stack: str) -> list[Fault]:
+    """Whether cloud names can be made from the stack's name."""
+    if all(c.islower() or c.isdigit() or c == "-" for c in stack) and stack.isascii() and stack[:1].isalnum():
+        return []
+    fix = "Name it with lower-case letters, digits and hyphens, for example l4-staging."
+    return [
+        Fault(
+            "stack", f"{stack!r} cannot be part of a cloud name.", "Google Cloud would refuse the service account.", fix
+        )
+    ]
+
+
+def _prefix(stack: str) -> str:
+    prefix = f"gemma4-{stack}"
+    longest = MAX_ACCOUNT_ID - len(_LONGEST_SUFFIX)
+    if len(prefix) <= longest:
+        return prefix
+    return f"{prefix[: longest - 5].rstrip('-')}-{hashlib.sha256(stack.encode()).hexdigest()[:4]}"

@@ -1,0 +1,110 @@
+"""The Plan: everything that can be decided without the cloud, decided. Components translate it and decide nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from infra.catalog import Accelerator, Architecture, Model, Recipe
+from infra.errors import Fault
+from infra.planning.budget import MemoryBudget
+from infra.planning.cost import CostEstimate
+from infra.planning.memory import KvCapacity
+from infra.planning.names import Names
+from infra.planning.probes import StartupProbePlan
+from infra.planning.quantities import Band
+from infra.planning.resolve import Origin
+from infra.planning.settings import Settings
+from infra.planning.speed import SpeedEstimate, SpeedModel
+from infra.planning.startup import StartupEstimate
+from infra.planning.verdict import Verdict
+from infra.planning.vllm import Command, Engine
+
+
+@dataclass(frozen=True)
+class ImageRef:
+    """A container image as the registry names it, and where the deployed resource pulls it from."""
+
+    role: str
+    upstream: str
+    """Reference at its origin, with tag or digest."""
+    pull: str
+    """Reference that the platform pulls: through our Artifact Registry repository, or the upstream itself."""
+    pinned: bool
+
+
+@dataclass(frozen=True)
+class WeightSet:
+    """One checkpoint to stage: the repository, its revision, and its folder in the bucket."""
+
+    hub_id: str
+    revision: str
+    pinned: bool
+    size_bytes: int
+
+    @property
+    def prefix(self) -> str:
+        """Folder of the checkpoint in the bucket, and below the mount."""
+        return f"{self.hub_id}/{self.revision}"
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A Cloud Run instance and its scaling; seconds and GiB."""
+
+    cpu: int
+    memory_gib: int
+    concurrency: int
+    min_instances: int
+    max_instances: int
+    request_timeout_s: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a stack would be, decided, priced and judged."""
+
+    stack: str
+    settings: Settings
+    origins: Mapping[str, Origin]
+    recipes: tuple[Recipe, ...]
+    """What was laid under the stack file; each says who measured it, or nobody."""
+    model: Model
+    architecture: Architecture
+    accelerator: Accelerator
+    project: str | None
+    region: str
+    zone: str | None
+    names: Names
+    labels: Mapping[str, str]
+    images: Mapping[str, ImageRef]
+    """By role: serving, staging, gateway."""
+    weights: tuple[WeightSet, ...]
+    """The model, then its assistant where one is used."""
+    engine: Engine
+    command: Command
+    memory: MemoryBudget
+    capacity: KvCapacity
+    """At the likeliest size of the KV cache."""
+    kv_tokens: Band
+    """`capacity.tokens` over the band of the KV cache's size."""
+    speed: SpeedEstimate
+    speed_model: SpeedModel
+    """The functions behind `speed`, for other numbers of running requests."""
+    startup: StartupEstimate
+    probe: StartupProbePlan | None
+    """None where the platform has no probe (TPU: the supervisor probes)."""
+    instance: Instance | None
+    cost: CostEstimate
+    ready_timeout_s: int
+    deploy_timeout_s: int
+    """Pulumi's custom timeout for what waits for the model to load."""
+    verdict: Verdict
+    refusals: tuple[Fault, ...] = ()
+    warnings: tuple[Fault, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def refused(self) -> bool:
+        """Whether the configuration cannot work: `gemma4 plan` exits 3, `pulumi up` stops before any resource."""
+        return bool(self.refusals)

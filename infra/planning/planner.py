@@ -1,0 +1,458 @@
+"""Makes the Plan: resolves settings, fixes what the engine uses, predicts, prices and judges. Pure: no cloud, no Pulumi."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from infra.catalog import Accelerator, Architecture, Assistant, Catalog, Model, Platform, catalog
+from infra.errors import Fault, SettingsError
+from infra.planning.budget import ServerShape, capacity_of, device_budget, largest_max_num_seqs
+from infra.planning.checks import bad_settings, check_combination
+from infra.planning.cost import CostEstimate, Kept, StagingJob, estimate_cost
+from infra.planning.decode import Served
+from infra.planning.names import names_of
+from infra.planning.plan import ImageRef, Instance, Plan, WeightSet
+from infra.planning.probes import (
+    Findings,
+    StartupProbePlan,
+    check_probe,
+    check_request_timeout,
+    choose_probe,
+    deploy_timeout_s,
+    ready_timeout_s,
+)
+from infra.planning.quantities import Band, parse_duration
+from infra.planning.rental import CloudRunRental, MachineRental, Rental, TpuRental
+from infra.planning.resolve import Origin, Resolved, resolve
+from infra.planning.speed import SpeedEstimate, SpeedModel
+from infra.planning.startup import IMAGE_BYTES, StartupEstimate, estimate_staging, estimate_startup, weight_path
+from infra.planning.verdict import judge
+from infra.planning.vllm import (
+    MOUNT,
+    TPU_WEIGHTS,
+    Engine,
+    command_of,
+    default_batched_tokens,
+    effective_async,
+    load_format,
+    version_of,
+)
+
+_STAGER_CPU, _STAGER_MEMORY_GIB = 2, 1
+_MOST_CONCURRENCY = 1000
+
+
+def make_plan(
+    stack: str,
+    stack_file: Mapping[str, Any],
+    command_line: Mapping[str, Any] | None = None,
+    *,
+    project: str | None = None,
+    facts: Catalog | None = None,
+) -> Plan:
+    """Decide everything about a stack from its settings (nested, `gemma4:` removed) and command-line values (dotted).
+
+    Raises SettingsError for what cannot be read. What cannot work is planned all the same: see `Plan.refusals`.
+    """
+    facts = facts or catalog()
+    resolved = resolve(stack_file, command_line, facts=facts)
+    if faults := bad_settings(stack, resolved.settings):
+        raise SettingsError(faults)
+    return _Planner(stack, resolved, project, facts).plan()
+
+
+class _Planner:
+    """One planning run: what is fixed by the settings alone, then the decisions in the order they depend on each other."""
+
+    def __init__(self, stack: str, resolved: Resolved, project: str | None, facts: Catalog) -> None:
+        self.stack, self.project, self.facts = stack, project, facts
+        self.resolved, self.settings = resolved, resolved.settings
+        self.model: Model = facts.model(self.settings.model)
+        self.architecture: Architecture = facts.architecture_of(self.model.id)
+        self.accelerator: Accelerator = facts.accelerator(self.settings.accelerator)
+        self.assistant: Assistant | None = facts.assistant_of(self.model.id)
+        self.on_tpu = self.accelerator.platform is Platform.TPU_QUEUED_RESOURCE
+        self.zone = (self.settings.tpu.zone or self.accelerator.locations[0]) if self.on_tpu else None
+        self.region = self._region()
+        self.names = names_of(stack, project, self.settings.weights.bucket)
+        self.images = self._images()
+        self.weights = self._weights()
+        self.origins = dict(resolved.origins)
+        self.notes: list[str] = []
+
+    def plan(self) -> Plan:
+        """Everything decided, with refusals, warnings and notes gathered on the way."""
+        engine = self._engine(max_num_seqs=self.settings.serving.max_num_seqs or 1)
+        engine = self._with_max_num_seqs(engine)
+        startup = self._startup()
+        probe, probe_findings = self._probe(startup)
+        model = self._speed_model(engine)
+        speed = model.estimate(engine.max_num_seqs)
+        shape = self._shape(engine)
+        budget = device_budget(shape)
+        judged = judge(shape)
+        findings = (
+            self._combination(engine)
+            + Findings(judged.refusals, judged.warnings)
+            + probe_findings
+            + self._request_timeout(speed)
+        )
+        self._tell(engine, model)
+        instance = self._instance(engine)
+        return Plan(
+            stack=self.stack,
+            settings=self.settings,
+            origins=self.origins,
+            recipes=self.resolved.recipes,
+            model=self.model,
+            architecture=self.architecture,
+            accelerator=self.accelerator,
+            project=self.project,
+            region=self.region,
+            zone=self.zone,
+            names=self.names,
+            labels={"app": "gemma4", "stack": self.stack, "managed-by": "pulumi", **self.settings.labels},
+            images=self.images,
+            weights=self.weights,
+            engine=engine,
+            command=self._command(engine),
+            memory=budget,
+            capacity=capacity_of(shape, budget.kv_bytes_per_device),
+            kv_tokens=Band(
+                *(capacity_of(shape, size).tokens for size in (budget.kv.low, budget.kv.mid, budget.kv.high))
+            ),
+            speed=speed,
+            speed_model=model,
+            startup=startup,
+            probe=probe,
+            instance=instance,
+            cost=self._cost(speed, instance),
+            ready_timeout_s=self._ready_timeout_s(startup),
+            deploy_timeout_s=deploy_timeout_s(probe, startup) if probe else self._ready_timeout_s(startup),
+            verdict=judged.verdict,
+            refusals=findings.refusals,
+            warnings=findings.warnings,
+            notes=(*self.notes, *speed.notes, *startup.notes),
+        )
+
+    def _region(self) -> str:
+        if self.settings.region:
+            return self.settings.region
+        location = self.zone or self.accelerator.locations[0]
+        return location.rsplit("-", 1)[0] if self.accelerator.platform is not Platform.CLOUD_RUN else location
+
+    def _images(self) -> dict[str, ImageRef]:
+        roles = {"serving": "tpu" if self.on_tpu else "gpu", "staging": "staging"}
+        if self.on_tpu:
+            roles["gateway"] = "gateway"
+        return {role: self._image(role, image_id) for role, image_id in roles.items()}
+
+    def _image(self, role: str, image_id: str) -> ImageRef:
+        image, digest = self.facts.images[image_id], self.facts.lock.images.get(image_id)
+        tagged = f"{image.repository}:{image.tag}"
+        upstream = f"{image.repository}@{digest}" if digest else tagged
+        if role == "serving" and self.settings.images.serving:
+            upstream = self.settings.images.serving
+        if image.registry != "docker-hub":
+            pull = upstream
+        elif role == "serving" and self.settings.images.mode == "build":
+            pull = f"{self._repository}/{role}:{self.stack}"
+        else:
+            pull = f"{self._repository}/{upstream.removeprefix('docker.io/')}"
+        return ImageRef(role, upstream, pull, pinned="@sha256:" in upstream)
+
+    @property
+    def _repository(self) -> str:
+        return f"{self.region}-docker.pkg.dev/{self.names.project}/{self.names.prefix}"
+
+    def _weights(self) -> tuple[WeightSet, ...]:
+        revisions = self.facts.lock.models
+        chosen = self.settings.weights.revision
+        sets = [
+            self._weight_set(self.model.hub_id, chosen or revisions.get(self.model.id), self.model.checkpoint_bytes)
+        ]
+        if self.settings.serving.speculation.method == "mtp" and self.assistant is not None:
+            size = 2 * self.assistant.parameters
+            sets.append(self._weight_set(self.assistant.hub_id, revisions.get(self.assistant.id), size))
+        return tuple(sets)
+
+    @staticmethod
+    def _weight_set(hub_id: str, revision: str | None, size: int) -> WeightSet:
+        return WeightSet(
+            hub_id, revision or "main", pinned=revision is not None and revision != "main", size_bytes=size
+        )
+
+    def _engine(self, max_num_seqs: int) -> Engine:
+        serving = self.settings.serving
+        speculation = serving.speculation
+        tokens = {"none": 0, "ngram": 3, "mtp": self.assistant.speculative_tokens if self.assistant else 4}[
+            speculation.method
+        ]
+        return Engine(
+            vllm_version=version_of(self.images["serving"].upstream, self._catalog_version),
+            backend=self.accelerator.backend,
+            tensor_parallel=serving.tensor_parallel_size or self.accelerator.devices,
+            max_model_len=serving.max_model_len,
+            max_num_seqs=max_num_seqs,
+            max_num_batched_tokens=default_batched_tokens(self.settings, self.accelerator),
+            async_scheduling=effective_async(self.settings, self.accelerator.backend),
+            kv_cache_dtype=serving.kv_cache_dtype,
+            speculation=speculation.method,
+            speculative_tokens=speculation.tokens or tokens,
+        )
+
+    @property
+    def _catalog_version(self) -> str:
+        return self.facts.images["tpu" if self.on_tpu else "gpu"].vllm_version or "0.32.0"
+
+    def _with_max_num_seqs(self, engine: Engine) -> Engine:
+        """The engine with the planner's own maxNumSeqs where nobody set one: the knee of the profile."""
+        if self.settings.serving.max_num_seqs is not None:
+            return engine
+        knee = self._knee(engine)
+        self.origins["serving.maxNumSeqs"] = Origin.PLANNER
+        return replace(engine, max_num_seqs=knee)
+
+    def _knee(self, engine: Engine) -> int:
+        held = largest_max_num_seqs(self._shape(engine), self._workload_tokens)
+        knee = self._speed_model(engine).recommend_max_num_seqs(self.settings.profile, kv_requests=held)
+        return max(1, knee.max_num_seqs)
+
+    def _shape(self, engine: Engine) -> ServerShape:
+        serving = self.settings.serving
+        modalities = serving.modalities
+        return ServerShape(
+            model=self.model,
+            accelerator=self.accelerator,
+            vllm_version=engine.vllm_version,
+            tensor_parallel=engine.tensor_parallel,
+            max_model_len=engine.max_model_len,
+            max_num_seqs=engine.max_num_seqs,
+            max_num_batched_tokens=engine.max_num_batched_tokens,
+            gpu_memory_utilization=serving.gpu_memory_utilization,
+            async_scheduling=engine.async_scheduling,
+            kv_cache_dtype=engine.kv_cache_dtype,
+            block_size=serving.block_size,
+            quantization=serving.quantization,
+            speculation=serving.speculation.method,
+            cpu_offload_gib=serving.cpu_offload_gb,
+            enforce_eager=serving.enforce_eager,
+            text_only=not (modalities.image or modalities.audio or modalities.video),
+            host_memory_gib=self._host_memory_gib,
+            staged_in_memory=self.on_tpu,
+        )
+
+    @property
+    def _host_memory_gib(self) -> float | None:
+        limits = self.accelerator.cloud_run
+        if limits is None:
+            return self.accelerator.host_memory_gib
+        return self.settings.scaling.memory_gib or limits.default_memory_gib
+
+    @property
+    def _workload_tokens(self) -> int:
+        workload = self.settings.workload
+        return min(workload.prompt_tokens + workload.output_tokens, self.settings.serving.max_model_len)
+
+    def _speed_model(self, engine: Engine) -> SpeedModel:
+        serving, workload = self.settings.serving, self.settings.workload
+        served = Served(
+            self.model,
+            self.architecture,
+            self.accelerator,
+            engine.tensor_parallel,
+            kv_cache_dtype=engine.kv_cache_dtype,
+            quantization=serving.quantization,
+            cpu_offload_gib=serving.cpu_offload_gb,
+            enforce_eager=serving.enforce_eager,
+        )
+        return SpeedModel(
+            served,
+            workload.prompt_tokens,
+            workload.output_tokens,
+            engine.max_num_batched_tokens,
+            serving.speculation.method,
+            engine.speculative_tokens,
+        )
+
+    def _startup(self) -> StartupEstimate:
+        serving, weights = self.settings.serving, self.settings.weights
+        path = weight_path(
+            self.accelerator.platform,
+            source=weights.source,
+            access=weights.access,
+            load_format=load_format(self.settings, self.accelerator),
+            safetensors_load_strategy=serving.safetensors_load_strategy,
+        )
+        probed = self.accelerator.platform is Platform.CLOUD_RUN
+        return estimate_startup(
+            self.architecture,
+            self.accelerator,
+            weight_bytes=sum(weights.size_bytes for weights in self.weights),
+            path=path,
+            enforce_eager=serving.enforce_eager,
+            probe_period_s=(self.settings.probes.startup.period_seconds or 10) if probed else 0,
+        )
+
+    def _probe(self, startup: StartupEstimate) -> tuple[StartupProbePlan | None, Findings]:
+        if self.accelerator.platform is not Platform.CLOUD_RUN:
+            return None, Findings()
+        chosen = self.settings.probes.startup
+        probe = choose_probe(
+            startup,
+            initial_delay_s=chosen.initial_delay_seconds,
+            period_s=chosen.period_seconds,
+            timeout_s=chosen.timeout_seconds,
+            failure_threshold=chosen.failure_threshold,
+        )
+        return probe, check_probe(probe, startup)
+
+    def _request_timeout(self, speed: SpeedEstimate) -> Findings:
+        if self.accelerator.platform is not Platform.CLOUD_RUN:
+            return Findings()
+        longest = self.settings.workload.output_tokens / speed.planned.per_stream.mid
+        return check_request_timeout(parse_duration(self.settings.scaling.request_timeout), longest_answer_s=longest)
+
+    def _combination(self, engine: Engine) -> Findings:
+        found = check_combination(
+            self.settings,
+            self.model,
+            self.architecture,
+            self.assistant,
+            self.accelerator,
+            vllm_version=engine.vllm_version,
+            location=self.zone or self.region
+            if self.accelerator.platform is not Platform.COMPUTE_ENGINE
+            else self.accelerator.locations[0],
+        )
+        return found + self._pinning()
+
+    def _pinning(self) -> Findings:
+        loose = [f"image {image.upstream}" for image in self.images.values() if not image.pinned]
+        loose += [f"weights {weights.hub_id}@{weights.revision}" for weights in self.weights if not weights.pinned]
+        if not loose:
+            return Findings()
+        what = ", ".join(loose)
+        if not self.settings.images.require_pinned:
+            self.notes.append(
+                f"Not pinned: {what}. The same plan may deploy something else tomorrow; `gemma4 pin` fixes them."
+            )
+            return Findings()
+        fact = f"is set, and these are not pinned: {what}."
+        fix = "Run gemma4 pin online and commit the lock file, or take images.requirePinned out."
+        return Findings((Fault("images.requirePinned", fact, "What is deployed could change unseen.", fix),))
+
+    def _command(self, engine: Engine) -> Any:
+        folder = TPU_WEIGHTS if self.on_tpu else MOUNT
+        if self.settings.weights.access == "stream" and not self.on_tpu:
+            folder = f"gs://{self.names.bucket}"
+        from_hub = self.settings.weights.source == "huggingface"
+        paths = [weights.hub_id if from_hub else f"{folder}/{weights.prefix}" for weights in self.weights]
+        return command_of(
+            self.settings,
+            engine,
+            self.model,
+            self.accelerator,
+            weights_path=paths[0],
+            assistant_path=paths[1] if len(paths) > 1 else None,
+            image=self.images["serving"].upstream,
+            revision=self.weights[0].revision,
+        )
+
+    def _instance(self, engine: Engine) -> Instance | None:
+        limits, scaling = self.accelerator.cloud_run, self.settings.scaling
+        if limits is None:
+            return None
+        concurrency = scaling.concurrency
+        if concurrency is None:
+            concurrency = min(_MOST_CONCURRENCY, 2 * engine.max_num_seqs)
+            self.origins["scaling.concurrency"] = Origin.PLANNER
+        return Instance(
+            cpu=scaling.cpu or limits.default_cpu,
+            memory_gib=scaling.memory_gib or limits.default_memory_gib,
+            concurrency=concurrency,
+            min_instances=scaling.min_instances,
+            max_instances=scaling.max_instances,
+            request_timeout_s=parse_duration(scaling.request_timeout),
+        )
+
+    def _cost(self, speed: SpeedEstimate, instance: Instance | None) -> CostEstimate:
+        own = self.settings.weights.source == "bucket"
+        size = sum(weights.size_bytes for weights in self.weights)
+        kept = Kept(
+            region=self.region,
+            bucket_bytes=size if own else 0,
+            image_bytes=IMAGE_BYTES,
+            secret_versions=1 if self.settings.hf_token else 0,
+        )
+        seconds = estimate_staging(size).mid
+        staging = StagingJob(self.region, seconds, _STAGER_CPU, _STAGER_MEMORY_GIB) if own else None
+        return estimate_cost(
+            self.facts,
+            self._rental(instance),
+            kept=kept,
+            alone=speed.alone,
+            planned=speed.planned,
+            staging=staging,
+        )
+
+    def _rental(self, instance: Instance | None) -> Rental:
+        if instance is not None:
+            scaling = self.settings.scaling
+            return CloudRunRental(
+                self.accelerator,
+                self.region,
+                instance.cpu,
+                instance.memory_gib,
+                instance.min_instances,
+                instance.max_instances,
+                scaling.zonal_redundancy,
+            )
+        if self.zone is None:
+            return MachineRental(self.accelerator, self.accelerator.locations[0])
+        tpu = self.settings.tpu
+        return TpuRental(
+            self.accelerator,
+            self.zone,
+            self.region,
+            tpu.provisioning,
+            len(tpu.slices),
+            parse_duration(tpu.max_run_duration),
+        )
+
+    def _ready_timeout_s(self, startup: StartupEstimate) -> int:
+        chosen = self.settings.serving.ready_timeout
+        return parse_duration(chosen) if chosen else ready_timeout_s(startup)
+
+    def _tell(self, engine: Engine, speed: SpeedModel) -> None:
+        """What a reader should know beside the numbers: an idle card, the token, who may check, what is still to come."""
+        self._tell_idle(engine, speed)
+        if self.settings.weights.source != "existing" and not (self.settings.hf_token or self.settings.hf_token_secret):
+            need = "is assumed to be gated" if self.model.gated else "may ask for a token"
+            self.notes.append(
+                f"{self.model.hub_id} {need}: pulumi config set --secret gemma4:hfToken, or set hfTokenSecret."
+            )
+        if not self.settings.access.deployers:
+            self.notes.append(
+                "The check after deployment acts as the stack's invoker account: list who deploys under access.deployers, "
+                "or grant them roles/iam.serviceAccountOpenIdTokenCreator on it."
+            )
+        if not self.settings.access.invokers:
+            self.notes.append(
+                "Nobody but the stack's invoker account may call the endpoint: list callers under access.invokers."
+            )
+
+    def _tell_idle(self, engine: Engine, speed: SpeedModel) -> None:
+        if self.settings.serving.max_num_seqs is None:
+            return
+        knee = self._knee(engine)
+        if knee < 2 * engine.max_num_seqs:
+            return
+        better, now = speed.tokens_per_second_at(knee), speed.tokens_per_second_at(engine.max_num_seqs)
+        self.notes.append(
+            f"maxNumSeqs {engine.max_num_seqs} leaves the card idle: {knee} running requests would fit and give "
+            f"≈ {better.total.mid:,.0f} tok/s in all instead of {now.total.mid:,.0f} (predicted, {better.total.margin}). "
+            f"Write serving.maxNumSeqs: {knee}, or leave it out."
+        )

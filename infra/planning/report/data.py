@@ -1,0 +1,227 @@
+"""A plan as data: the documented, stable JSON of `gemma4 plan --json` (docs/plan-schema.md), and the rows a diff compares.
+
+Keys are camelCase; sizes end in Bytes or Gib, times in S, money starts with usd. A prediction is {low, mid, high}.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from infra.errors import Fault
+from infra.planning.cost import CostEstimate, LineItem
+from infra.planning.plan import Plan
+from infra.planning.quantities import Band
+from infra.planning.speed import Rate
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class ResourceRow:
+    """One resource that the program would create; `component` is the name of the component that owns it."""
+
+    type: str
+    name: str
+    component: str
+
+
+@dataclass(frozen=True)
+class ResourceList:
+    """All resources of a run of the real program, the stack and its components included; providers are not counted."""
+
+    rows: tuple[ResourceRow, ...]
+    missing: str = ""
+    """Why there is no list, or what is still to come."""
+
+
+def as_json(plan: Plan, resources: ResourceList | None = None) -> dict[str, Any]:
+    """The plan as JSON data. `resources` is null where the list was not asked for."""
+    return {
+        "schema": SCHEMA,
+        "stack": plan.stack,
+        "verdict": plan.verdict.value,
+        "deployable": plan.accelerator.deployable and not plan.refused,
+        "model": {
+            "id": plan.model.id,
+            "hubId": plan.model.hub_id,
+            "title": plan.model.title,
+            "weightFormat": plan.model.weight_format.value,
+            "weights": [
+                {"hubId": w.hub_id, "revision": w.revision, "pinned": w.pinned, "bytes": w.size_bytes}
+                for w in plan.weights
+            ],
+        },
+        "accelerator": {
+            "id": plan.accelerator.id,
+            "title": plan.accelerator.title,
+            "platform": plan.accelerator.platform.value,
+            "devices": plan.accelerator.devices,
+            "region": plan.region,
+            "zone": plan.zone,
+        },
+        "profile": plan.settings.profile,
+        "recipes": [{"id": recipe.id, "measuredBy": recipe.measured_by} for recipe in plan.recipes],
+        "memory": _memory(plan),
+        "capacity": _capacity(plan),
+        "speed": _speed(plan),
+        "startup": _startup(plan),
+        "probes": _probes(plan),
+        "cost": _cost(plan.cost),
+        "vllm": {
+            "version": plan.engine.vllm_version,
+            "image": plan.images["serving"].upstream,
+            "argv": list(plan.command.argv),
+            "env": dict(plan.command.env),
+            "specHash": plan.command.spec_hash,
+        },
+        "access": {
+            "invokers": list(plan.settings.access.invokers),
+            "deployers": list(plan.settings.access.deployers),
+            "ingress": plan.settings.access.ingress,
+        },
+        "resources": None if resources is None else [_resource(row) for row in resources.rows],
+        "resourcesMissing": "" if resources is None else resources.missing,
+        "refusals": [_fault(fault) for fault in plan.refusals],
+        "warnings": [_fault(fault) for fault in plan.warnings],
+        "notes": list(plan.notes),
+        "origins": {path: origin.value for path, origin in plan.origins.items()},
+    }
+
+
+def _memory(plan: Plan) -> dict[str, Any]:
+    memory = plan.memory
+    peak, programs = memory.construction_peak, memory.programs
+    return {
+        "deviceBytes": round(memory.device_bytes),
+        "capBytes": round(memory.cap_bytes),
+        "weightsBytes": _band(memory.weights, 0),
+        "assistantBytes": round(memory.assistant_bytes),
+        "offloadedBytes": round(memory.offloaded_bytes),
+        "overheadBytes": _band(memory.overhead, 0),
+        "kvBytesPerDevice": _band(memory.kv, 0),
+        "constructionPeakBytes": None if peak is None else _band(peak, 0),
+        "programBytes": None if programs is None else _band(programs, 0),
+        "hostBytes": _band(memory.host, 0),
+        "errorOrigin": memory.error_origin,
+    }
+
+
+def _capacity(plan: Plan) -> dict[str, Any]:
+    capacity = plan.capacity
+    workload = plan.settings.workload.prompt_tokens + plan.settings.workload.output_tokens
+    return {
+        "predicted": True,
+        "tokens": capacity.tokens,
+        "tokensBand": _band(plan.kv_tokens, 0),
+        "concurrencyAtMaxModelLen": round(capacity.concurrency, 2),
+        "requestsOfWorkload": capacity.requests_held(workload),
+        "maxModelLen": plan.engine.max_model_len,
+        "largestMaxModelLen": capacity.largest_max_model_len,
+        "maxNumSeqs": plan.engine.max_num_seqs,
+        "maxNumBatchedTokens": plan.engine.max_num_batched_tokens,
+        "kvCacheDtype": plan.engine.kv_cache_dtype,
+    }
+
+
+def _band(band: Band, digits: int = 2) -> dict[str, float]:
+    return {"low": round(band.low, digits), "mid": round(band.mid, digits), "high": round(band.high, digits)}
+
+
+def _rate(rate: Rate) -> dict[str, Any]:
+    return {
+        "requests": rate.requests,
+        "tokensPerSecond": _band(rate.total),
+        "tokensPerSecondEach": _band(rate.per_stream),
+        "withNewPrompts": _band(rate.with_new_prompts),
+        "bound": rate.bound,
+    }
+
+
+def _speed(plan: Plan) -> dict[str, Any]:
+    speed = plan.speed
+    return {
+        "predicted": True,
+        "promptTokens": speed.prompt_tokens,
+        "outputTokens": speed.output_tokens,
+        "alone": _rate(speed.alone),
+        "planned": _rate(speed.planned),
+        "ttftS": _band(speed.ttft_s, 3),
+        "speculationGain": _band(speed.speculation_gain),
+        "sources": list(speed.sources),
+    }
+
+
+def _startup(plan: Plan) -> dict[str, Any]:
+    startup = plan.startup
+    return {
+        "predicted": True,
+        "fromZeroS": _band(startup.from_zero, 0),
+        "firstDeployS": _band(startup.first_deploy, 0),
+        "restartS": _band(startup.restart, 0),
+        "stages": [
+            {"name": stage.name, "seconds": _band(stage.seconds, 0), "repeats": stage.repeats}
+            for stage in startup.stages
+        ],
+        "readyTimeoutS": plan.ready_timeout_s,
+        "source": startup.source,
+    }
+
+
+def _probes(plan: Plan) -> dict[str, Any]:
+    probe = plan.probe
+    if probe is None:
+        return {"startup": None}
+    return {
+        "startup": {
+            "path": probe.path,
+            "initialDelaySeconds": probe.initial_delay_s,
+            "periodSeconds": probe.period_s,
+            "timeoutSeconds": probe.timeout_s,
+            "failureThreshold": probe.failure_threshold,
+            "windowS": probe.window_s,
+        }
+    }
+
+
+def _cost(cost: CostEstimate) -> dict[str, Any]:
+    return {
+        "usdPerHour": round(cost.usd_per_hour, 4),
+        "usdPerHourAtMost": round(cost.usd_per_hour_at_most, 4),
+        "usdPerMonthIdle": round(cost.usd_per_month_idle, 4),
+        "usdPerRun": None if cost.usd_per_run is None else round(cost.usd_per_run, 2),
+        "usdStaging": round(cost.usd_staging, 4),
+        "usdPerMillionOutputTokens": {
+            "predicted": True,
+            "alone": _band(cost.usd_per_million_alone),
+            "planned": _band(cost.usd_per_million_planned),
+            "plannedWithNewPrompts": _band(cost.usd_per_million_new_prompts),
+            "plannedRequests": cost.planned_requests,
+        },
+        "lines": {
+            "hour": [_line(item) for item in cost.replica_hour],
+            "idleMonth": [_line(item) for item in cost.idle_month],
+            "staging": [_line(item) for item in cost.staging],
+        },
+        "notes": list(cost.notes),
+    }
+
+
+def _line(item: LineItem) -> dict[str, Any]:
+    return {
+        "label": item.label,
+        "quantity": round(item.quantity, 3),
+        "unit": item.price.unit.value,
+        "usdPerUnit": item.price.usd,
+        "usd": round(item.usd, 4),
+        "source": item.price.source.where,
+        "read": item.price.source.read.isoformat(),
+    }
+
+
+def _resource(row: ResourceRow) -> dict[str, str]:
+    return {"type": row.type, "name": row.name, "component": row.component}
+
+
+def _fault(fault: Fault) -> dict[str, str]:
+    return {"key": fault.key, "fact": fault.fact, "consequence": fault.consequence, "fix": fault.fix}

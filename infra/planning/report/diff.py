@@ -1,0 +1,138 @@
+"""What changes between two plans, as a reviewer reads it: memory, capacity, speed, start, cost, command, resources."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from infra.planning.quantities import read_duration, read_rate, read_usd
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One line of a diff; an empty side means absent there. `worse`/`better` are judged only where that is plain."""
+
+    subject: str
+    before: str
+    after: str
+    tone: str = ""
+
+    def as_json(self) -> dict[str, str]:
+        """The change as data."""
+        return {"subject": self.subject, "before": self.before, "after": self.after, "tone": self.tone}
+
+
+def changes(before: Json, after: Json) -> list[Change]:
+    """Every difference that matters between two plans in their JSON form, the verdict first."""
+    return [
+        *_plain(before, after),
+        *_numbers(before, after),
+        *_flags(before["vllm"]["argv"], after["vllm"]["argv"]),
+        *_environment(before["vllm"]["env"], after["vllm"]["env"]),
+        *_resources(before.get("resources"), after.get("resources")),
+    ]
+
+
+def _plain(before: Json, after: Json) -> Iterator[Change]:
+    for subject, path in (
+        ("Verdict", ("verdict",)),
+        ("Model", ("model", "id")),
+        ("Accelerator", ("accelerator", "id")),
+        ("Region", ("accelerator", "region")),
+        ("Zone", ("accelerator", "zone")),
+        ("Image", ("vllm", "image")),
+        ("Ingress", ("access", "ingress")),
+    ):
+        old, new = _at(before, path), _at(after, path)
+        if old != new:
+            yield Change(subject, str(old or ""), str(new or ""), _verdict_tone(subject, str(new)))
+    old_callers, new_callers = _at(before, ("access", "invokers")) or [], _at(after, ("access", "invokers")) or []
+    if old_callers != new_callers:
+        yield Change("May call", ", ".join(old_callers), ", ".join(new_callers))
+
+
+def _verdict_tone(subject: str, new: str) -> str:
+    return {"refused": "worse", "fits": "better"}.get(new, "") if subject == "Verdict" else ""
+
+
+_NUMBERS: tuple[tuple[str, tuple[str, ...], Any, int], ...] = (
+    ("KV cache", ("memory", "kvBytesPerDevice", "mid"), lambda v: f"{v / 1024**3:.1f} GiB a device", 1),
+    ("Capacity", ("capacity", "tokens"), lambda v: f"{v:,.0f} tokens", 1),
+    ("Requests at once", ("capacity", "maxNumSeqs"), lambda v: f"{v}", 0),
+    ("Speed alone", ("speed", "alone", "tokensPerSecond", "mid"), lambda v: f"≈ {read_rate(v)} tok/s", 1),
+    ("Speed as planned", ("speed", "planned", "tokensPerSecond", "mid"), lambda v: f"≈ {read_rate(v)} tok/s", 1),
+    ("First token", ("speed", "ttftS", "mid"), lambda v: f"≈ {v:.2f} s", -1),
+    ("Start from zero", ("startup", "fromZeroS", "mid"), lambda v: f"≈ {read_duration(v)}", -1),
+    ("Probe window", ("probes", "startup", "windowS"), read_duration, 0),
+    ("$/hour running", ("cost", "usdPerHour"), read_usd, -1),
+    ("$/month idle", ("cost", "usdPerMonthIdle"), read_usd, -1),
+    ("$/M output tokens", ("cost", "usdPerMillionOutputTokens", "planned", "mid"), lambda v: f"≈ {read_usd(v)}", -1),
+)
+"""Subject, path, how it reads, and whether more is better (1), worse (-1) or neither (0)."""
+
+
+def _numbers(before: Json, after: Json) -> Iterator[Change]:
+    for subject, path, read, direction in _NUMBERS:
+        old, new = _at(before, path), _at(after, path)
+        shown = ["" if value is None else read(value) for value in (old, new)]
+        if shown[0] == shown[1]:
+            continue
+        tone = ""
+        if old is not None and new is not None and direction:
+            tone = "better" if (new - old) * direction > 0 else "worse"
+        percent = f" ({100 * (new / old - 1):+.0f} %)" if old and new is not None else ""
+        yield Change(subject, shown[0], shown[1] + percent, tone)
+
+
+def _flags(before: list[str], after: list[str]) -> Iterator[Change]:
+    old, new = _by_flag(before), _by_flag(after)
+    for flag in [*old, *(flag for flag in new if flag not in old)]:
+        if old.get(flag) != new.get(flag) and flag != "--served-model-name":
+            yield Change(flag, _shown(old, flag), _shown(new, flag))
+
+
+def _by_flag(argv: list[str]) -> dict[str, str]:
+    """Flags with their values; the words before the first flag count as `vllm serve`."""
+    flags: dict[str, list[str]] = {"vllm serve": []}
+    current = "vllm serve"
+    for word in itertools.islice(argv, 2, None):
+        if word.startswith("--"):
+            current = word
+            flags[current] = []
+        else:
+            flags[current].append(word)
+    return {flag: " ".join(values) for flag, values in flags.items()}
+
+
+def _shown(flags: Mapping[str, str], flag: str) -> str:
+    return (flags[flag] or "set") if flag in flags else ""
+
+
+def _environment(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Change]:
+    for name in sorted({*before, *after}):
+        if before.get(name) != after.get(name):
+            yield Change(name, before.get(name, ""), after.get(name, ""))
+
+
+def _resources(before: list[Json] | None, after: list[Json] | None) -> Iterator[Change]:
+    if before is None or after is None:
+        return
+    old = Counter((row["type"], row["name"]) for row in before)
+    new = Counter((row["type"], row["name"]) for row in after)
+    if sum(old.values()) != sum(new.values()):
+        yield Change("Resources", str(sum(old.values())), str(sum(new.values())))
+    for kind, name in sorted(old - new):
+        yield Change(f"- {kind}", name, "")
+    for kind, name in sorted(new - old):
+        yield Change(f"+ {kind}", "", name)
+
+
+def _at(data: Any, path: tuple[str, ...]) -> Any:
+    for key in path:
+        data = data.get(key) if isinstance(data, Mapping) else None
+    return data

@@ -1,0 +1,157 @@
+"""The plan in words, one subject a row: shared by the terminal and by the pull request's comment."""
+
+from __future__ import annotations
+
+import itertools
+import shlex
+from collections.abc import Iterator
+
+from infra.catalog import GIB, Platform
+from infra.planning.plan import Plan
+from infra.planning.quantities import Band, read_duration, read_rate, read_usd
+from infra.planning.report.data import ResourceList, ResourceRow
+
+Row = tuple[str, list[str]]
+
+
+def title(plan: Plan) -> str:
+    """What is served, on what, and where."""
+    place = plan.zone or plan.region
+    return f"{plan.model.title} on {plan.accelerator.title}, {place}"
+
+
+def plan_rows(plan: Plan) -> list[Row]:
+    """Subject and lines, in reading order; command, resources and notes stand apart."""
+    return [
+        ("Fits", list(_fits(plan))),
+        ("Capacity", list(_capacity(plan))),
+        ("Speed", list(_speed(plan))),
+        ("Start", list(_start(plan))),
+        ("Cost", list(_cost(plan))),
+        ("Access", [_access(plan)]),
+        ("Basis", list(_basis(plan))),
+    ]
+
+
+def command_lines(plan: Plan) -> list[str]:
+    """Environment and command line as a shell would take them, one flag a line."""
+    environment = [f"{name}={shlex.quote(value)}" for name, value in plan.command.env.items()]
+    words = list(plan.command.argv)
+    head, rest = words[:3], words[3:]
+    flags: list[list[str]] = []
+    for word in rest:
+        if word.startswith("--") or not flags:
+            flags.append([word])
+        else:
+            flags[-1].append(word)
+    lines = [" ".join(head), *(" ".join(shlex.quote(word) for word in flag) for flag in flags)]
+    return [*(f"{line} \\" for line in environment), *(f"{line} \\" for line in lines[:-1]), lines[-1]]
+
+
+def resource_lines(resources: ResourceList) -> list[str]:
+    """One line a component: its own children, equal types folded together."""
+    rows = sorted(resources.rows, key=lambda row: row.component)
+    lines = []
+    for component, members in itertools.groupby(rows, key=lambda row: row.component):
+        lines.append(f"{component or 'stack'}: {', '.join(_member(row, component) for row in members)}")
+    return lines
+
+
+def _member(row: ResourceRow, component: str) -> str:
+    kind = row.type.rsplit(":", 1)[-1]
+    name = row.name.removeprefix(f"{component}-")
+    return f"{kind} {name}"
+
+
+def _fits(plan: Plan) -> Iterator[str]:
+    memory = plan.memory
+    answer = {"fits": "yes", "tight": "perhaps", "refused": "no"}[plan.verdict.value]
+    devices = " a device" if plan.engine.tensor_parallel > 1 else ""
+    spread = (memory.kv.high - memory.kv.low) / 2
+    yield f"{answer}, {_gib(memory.kv.mid)} GiB for KV cache{devices} (±{_gib(spread)}; {memory.error_origin})"
+    parts = [f"weights {_gib(memory.weights.mid)}"]
+    parts += [f"assistant {_gib(memory.assistant_bytes)}"] if memory.assistant_bytes else []
+    parts += [f"overhead {_gib(memory.overhead.mid)}"] if memory.overhead.mid else []
+    share = plan.settings.serving.gpu_memory_utilization
+    yield f"{' + '.join(parts)} of {_gib(memory.cap_bytes)} GiB ({_gib(memory.device_bytes)} × {share:.2f}){_offload(plan)}"
+    if memory.programs is not None:
+        yield f"compiled programs ≈ {_gib(memory.programs.mid)} of the {_gib(memory.outside_bytes)} GiB outside that share"
+    if memory.construction_peak is not None:
+        yield f"loading peaks at ≈ {_gib(memory.construction_peak.mid)} of {_gib(memory.device_bytes)} GiB"
+
+
+def _offload(plan: Plan) -> str:
+    return f"; {_gib(plan.memory.offloaded_bytes)} GiB of weights in host memory" if plan.memory.offloaded_bytes else ""
+
+
+def _capacity(plan: Plan) -> Iterator[str]:
+    capacity, workload = plan.capacity, plan.settings.workload
+    length = workload.prompt_tokens + workload.output_tokens
+    yield f"≈ {capacity.tokens:,} tokens ({plan.kv_tokens.margin}) as vLLM {plan.engine.vllm_version} counts them"
+    yield (
+        f"{capacity.concurrency:.1f} requests of {plan.engine.max_model_len:,} by what vLLM sets aside, "
+        f"{capacity.requests_held(length):,} of {length:,} by what they hold; runs {plan.engine.max_num_seqs} at once"
+    )
+
+
+def _speed(plan: Plan) -> Iterator[str]:
+    speed = plan.speed
+    alone, planned = speed.alone, speed.planned
+    yield (
+        f"≈ {read_rate(alone.total.mid)} tok/s alone ({alone.total.margin}), "
+        f"≈ {read_rate(planned.total.mid)} tok/s with {planned.requests} running ({planned.total.margin})"
+    )
+    request = f"a new prompt of {speed.prompt_tokens:,}, answers of {speed.output_tokens:,}"
+    yield f"first token after ≈ {_seconds(speed.ttft_s)} for {request}"
+
+
+def _seconds(band: Band) -> str:
+    return f"{band.mid:.2f} s" if band.mid < 10 else read_duration(band.mid)
+
+
+def _start(plan: Plan) -> Iterator[str]:
+    start = plan.startup
+    first = start.first_deploy.mid
+    yield f"≈ {read_duration(start.from_zero.mid)} from zero ({start.from_zero.margin}){_first(plan, first)}"
+    if plan.probe is not None:
+        yield f"the probe allows {read_duration(plan.probe.window_s)}: GET {plan.probe.path} every {plan.probe.period_s} s"
+
+
+def _first(plan: Plan, seconds: float) -> str:
+    if plan.accelerator.platform is not Platform.CLOUD_RUN:
+        return ", once capacity is granted"
+    return f"; ≈ {read_duration(seconds)} the first time"
+
+
+def _cost(plan: Plan) -> Iterator[str]:
+    cost = plan.cost
+    hourly = f"{read_usd(cost.usd_per_hour)}/h while running"
+    if cost.replicas > 1:
+        hourly += f" (up to {read_usd(cost.usd_per_hour_at_most)}/h with {cost.replicas})"
+    yield f"{hourly} · {read_usd(cost.usd_per_month_idle)}/month idle"
+    planned = cost.usd_per_million_planned
+    yield (
+        f"≈ {read_usd(planned.mid)} per million output tokens with {cost.planned_requests} running ({planned.margin}), "
+        f"≈ {read_usd(cost.usd_per_million_alone.mid)} alone; prompts cached"
+    )
+    if cost.usd_per_run is not None and cost.run_hours is not None:
+        yield f"{read_usd(cost.usd_per_run)} for the whole {read_duration(3600 * cost.run_hours)} of {cost.replicas} slice(s)"
+    read = sorted({item.price.source.read for item in cost.replica_hour})
+    yield f"list prices read {', '.join(date.isoformat() for date in read)}"
+
+
+def _access(plan: Plan) -> str:
+    callers = ", ".join(plan.settings.access.invokers) or "the stack's invoker account only"
+    where = "private" if plan.settings.access.ingress == "all" else "private, inside the VPC only"
+    return f"{where}; run.invoker for {callers}"
+
+
+def _basis(plan: Plan) -> Iterator[str]:
+    if not plan.recipes:
+        yield "no recipe for this pair: unverified"
+    for recipe in plan.recipes:
+        yield f"recipe {recipe.id}: {recipe.measured_by or 'unverified'}"
+
+
+def _gib(size: float) -> str:
+    return f"{size / GIB:.1f}"

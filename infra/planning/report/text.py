@@ -1,0 +1,87 @@
+"""The plan for a terminal, and as plain text for Pulumi's diagnostics."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from infra.errors import Fault
+from infra.planning.plan import Plan
+from infra.planning.report.data import ResourceList, as_json
+from infra.planning.report.diff import changes
+from infra.planning.report.rows import command_lines, plan_rows, resource_lines, title
+
+_WIDTH = 110
+_TONES = {"better": "green", "worse": "red", "": ""}
+_VERDICTS = {"fits": "green", "tight": "yellow", "refused": "red"}
+
+
+def print_plan(plan: Plan, resources: ResourceList | None, before: Mapping[str, Any] | None = None) -> None:
+    """Print to standard output, in colour where it is a terminal."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=_WIDTH)
+    _draw(console, plan, resources, before)
+
+
+def text(plan: Plan, resources: ResourceList | None = None) -> str:
+    """The plan as plain text of at most 110 columns."""
+    buffer = io.StringIO()
+    _draw(Console(file=buffer, width=_WIDTH, color_system=None, highlight=False), plan, resources, None)
+    return buffer.getvalue().rstrip()
+
+
+def _draw(console: Console, plan: Plan, resources: ResourceList | None, before: Mapping[str, Any] | None) -> None:
+    head = Table.grid(expand=True)
+    head.add_column(ratio=1)
+    head.add_column(justify="right")
+    head.add_row(Text(title(plan), style="bold"), f"stack {plan.stack}")
+    console.print(head)
+    console.print()
+    if before is not None:
+        _draw_changes(console, plan, resources, before)
+    console.print(_body(plan, resources))
+
+
+def _body(plan: Plan, resources: ResourceList | None) -> Table:
+    body = Table.grid(padding=(0, 2))
+    body.add_column(min_width=9)
+    body.add_column(overflow="fold")
+    for fault in plan.refusals:
+        body.add_row(Text("Refused", style="bold red"), _fault(fault))
+    for name, lines in plan_rows(plan):
+        style = _VERDICTS[plan.verdict.value] if name == "Fits" else ""
+        body.add_row(Text(name, style="bold"), Text("\n".join(lines), style=style))
+    body.add_row(Text("Command", style="bold"), Text("\n".join(command_lines(plan))))
+    if resources is not None:
+        count = f"{len(resources.rows)} to create, stack and components included" if resources.rows else ""
+        lines = [*filter(None, (count, resources.missing)), *resource_lines(resources)]
+        body.add_row(Text("Resources", style="bold"), Text("\n".join(lines)))
+    for fault in plan.warnings:
+        body.add_row(Text("Warning", style="bold yellow"), _fault(fault))
+    if plan.notes:
+        body.add_row(Text("Notes", style="bold"), Text("\n".join(f"· {note}" for note in plan.notes)))
+    return body
+
+
+def _fault(fault: Fault) -> Text:
+    return Text(str(fault))
+
+
+def _draw_changes(console: Console, plan: Plan, resources: ResourceList | None, before: Mapping[str, Any]) -> None:
+    found = changes(before, as_json(plan, resources))
+    if not found:
+        console.print(f"  No change against {before['stack']}.\n")
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
+    for column in ("  change", str(before["stack"]), plan.stack if plan.stack != before["stack"] else "now"):
+        table.add_column(column, overflow="fold")
+    for change in found:
+        table.add_row(f"  {change.subject}", change.before, Text(change.after, style=_TONES[change.tone]))
+    console.print(table)
+    console.print()

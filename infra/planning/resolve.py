@@ -1,0 +1,241 @@
+"""From what people wrote to one frozen `Settings`, with the origin of every value.
+
+Layers, lowest first: defaults < recipe of the pair < recipe of its profile < stack file < command line. Values are laid
+over each other leaf by leaf, and only the result is validated, once, so that all faults of all layers come back together.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from infra.catalog import Catalog, Recipe, catalog
+from infra.errors import CatalogError, Fault, SettingsError
+from infra.planning.faults import describe
+from infra.planning.settings import SECRET_KEY, Settings
+
+
+class Origin(StrEnum):
+    """Where a resolved value comes from."""
+
+    DEFAULT = "default"
+    RECIPE = "recipe"
+    PROFILE = "recipe of the profile"
+    STACK_FILE = "stack file"
+    COMMAND_LINE = "command line"
+    PLANNER = "planner"
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """Settings with the origin of every leaf (dotted camelCase path) and the recipes that were applied."""
+
+    settings: Settings
+    origins: Mapping[str, Origin]
+    recipes: tuple[Recipe, ...]
+
+
+def resolve(
+    stack_file: Mapping[str, Any], command_line: Mapping[str, Any] | None = None, *, facts: Catalog | None = None
+) -> Resolved:
+    """Resolve the `gemma4:` section of a stack file (nested, prefix removed) and `--set` values (dotted paths).
+
+    Raises SettingsError with every fault found.
+    """
+    facts = facts or catalog()
+    faults: list[Fault] = []
+    written = dict(_leaves(stack_file, Settings, "", faults))
+    typed = dict(_leaves(_nested(command_line or {}), Settings, "", faults))
+    chosen = {**written, **typed}
+    faults += _unknown_ids(chosen, facts)
+    if faults:
+        faults += _invalid(chosen, facts)
+        raise SettingsError(_unique(faults))
+    pair, profile = (chosen["model"], chosen["accelerator"]), chosen.get("profile", "balanced")
+    layers_of_pair = (facts.recipe(*pair), facts.recipe(*pair, profile))
+    recipes = tuple(recipe for recipe in layers_of_pair if recipe is not None)
+    layers: list[tuple[Origin, Mapping[str, Any]]] = [
+        *((Origin.PROFILE if recipe.profile else Origin.RECIPE, recipe.settings) for recipe in recipes),
+        (Origin.STACK_FILE, written),
+        (Origin.COMMAND_LINE, typed),
+    ]
+    values: dict[str, Any] = {}
+    origins: dict[str, Origin] = {}
+    for origin, layer in layers:
+        values.update(layer)
+        origins.update(dict.fromkeys(layer, origin))
+    settings = _validated(values, origins)
+    every = {path: origins.get(path, Origin.DEFAULT) for path in leaf_paths(settings)}
+    return Resolved(settings, every, recipes)
+
+
+def laid_over(stack_file: Mapping[str, Any], command_line: Mapping[str, Any]) -> dict[str, Any]:
+    """The nested section with dotted `command_line` values in it, as if they had been written in the stack file."""
+    leaves = dict(_leaves(stack_file, Settings, "", [])) | dict(_leaves(_nested(command_line), Settings, "", []))
+    tree = _tree(leaves)
+    return tree | ({SECRET_KEY: {"secure": ""}} if tree.get(SECRET_KEY) else {})
+
+
+def leaf_paths(settings: BaseModel, prefix: str = "") -> Iterator[str]:
+    """Dotted camelCase paths of all values of `settings`; the entries of a map are leaves of their own."""
+    for name, field in type(settings).model_fields.items():
+        path, value = prefix + (field.alias or name), getattr(settings, name)
+        if isinstance(value, BaseModel):
+            yield from leaf_paths(value, f"{path}.")
+        elif isinstance(value, dict):
+            yield from (f"{path}.{key}" for key in value)
+        else:
+            yield path
+
+
+def known_paths(group: type[BaseModel] = Settings, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every path that may be written, with its pydantic field; groups come before their members."""
+    for name, field in group.model_fields.items():
+        path = prefix + (field.alias or name)
+        yield path, field
+        if (inner := subgroup(field)) is not None:
+            yield from known_paths(inner, f"{path}.")
+
+
+def subgroup(field: Any) -> type[BaseModel] | None:
+    """The group behind a field, or None for a plain value."""
+    annotation = field.annotation
+    return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
+
+
+def nearest(word: str, known: Sequence[str]) -> str:
+    """` Did you mean x?`, or an empty string where nothing is near."""
+    lower = {item.lower(): item for item in known}
+    match = difflib.get_close_matches(word.lower(), list(lower), n=1, cutoff=0.6)
+    return f"Did you mean {lower[match[0]]}?" if match else ""
+
+
+def _leaves(
+    raw: Mapping[str, Any], group: type[BaseModel], prefix: str, faults: list[Fault]
+) -> Iterator[tuple[str, Any]]:
+    fields = {field.alias or name: field for name, field in group.model_fields.items()}
+    for key, value in raw.items():
+        path = f"{prefix}{key}"
+        if key not in fields:
+            faults.append(_unknown_key(path, str(key), list(fields)))
+        elif path == SECRET_KEY:
+            yield path, _token(value, faults)
+        elif (inner := subgroup(fields[key])) is not None:
+            if isinstance(value, Mapping):
+                yield from _leaves(value, inner, f"{path}.", faults)
+            elif value is not None:
+                members = ", ".join(field.alias or name for name, field in inner.model_fields.items())
+                faults.append(
+                    Fault(path, f"{value!r} is not a group of settings.", fix=f"Write keys under it: {members}.")
+                )
+        elif isinstance(value, Mapping) and not _is_map(fields[key]):
+            faults.append(Fault(path, "takes one value, not a group.", fix=f"Write {path}: {example(fields[key])}."))
+        elif isinstance(value, Mapping):
+            yield from ((f"{path}.{entry}", item) for entry, item in value.items())
+        else:
+            yield path, value
+
+
+def _token(value: Any, faults: list[Fault]) -> bool:
+    if isinstance(value, Mapping) and set(value) == {"secure"}:
+        return True
+    faults.append(
+        Fault(
+            SECRET_KEY,
+            "is written in clear.",
+            "It would stand in the repository and in the state for everyone to read.",
+            "Take it out, revoke it, and run: pulumi config set --secret gemma4:hfToken",
+        )
+    )
+    return True
+
+
+def _is_map(field: Any) -> bool:
+    return str(field.annotation).startswith("dict")
+
+
+def example(field: Any) -> str:
+    """An example value of a field, as YAML would spell it."""
+    if not field.examples:
+        return "…"
+    value = field.examples[0]
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _unknown_key(path: str, key: str, siblings: list[str]) -> Fault:
+    fix = nearest(key, siblings)
+    if not fix:
+        elsewhere = [known for known, _ in known_paths() if known.rsplit(".", 1)[-1].lower() == key.lower()]
+        fix = f"Did you mean {elsewhere[0]}?" if elsewhere else f"Known here: {', '.join(siblings)}."
+    return Fault(path, "no such setting.", "It would have no effect.", fix)
+
+
+def _unknown_ids(chosen: Mapping[str, Any], facts: Catalog) -> list[Fault]:
+    faults = []
+    for key, known in (("model", facts.models), ("accelerator", facts.accelerators)):
+        value = chosen.get(key)
+        if value is None:
+            faults.append(Fault(key, "is missing.", fix=f"Write one of: {', '.join(known)}."))
+        elif value not in known:
+            hint = nearest(str(value), list(known)) or f"Known: {', '.join(known)}."
+            faults.append(Fault(key, f"{value!r} is not in the catalog.", fix=hint))
+    return faults
+
+
+def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for path, value in flat.items():
+        node = tree
+        *groups, leaf = path.split(".")
+        for group in groups:
+            node = node.setdefault(group, {})
+            if not isinstance(node, dict):
+                raise SettingsError(
+                    [Fault(path, f"{group} is set to a value and used as a group.", fix="Keep one of the two.")]
+                )
+        node[leaf] = value
+    return tree
+
+
+def _tree(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Like `_nested`, but an entry of a map keeps the dots of its own name."""
+    maps = [path for path, field in known_paths() if _is_map(field)]
+    tree: dict[str, Any] = {}
+    for path, value in values.items():
+        holder = next((name for name in maps if path.startswith(f"{name}.")), None)
+        parts = [*holder.split("."), path[len(holder) + 1 :]] if holder else path.split(".")
+        node = tree
+        for part in parts[:-1]:
+            node = node.setdefault(part, {})
+        node[parts[-1]] = value
+    return tree
+
+
+def _validated(values: Mapping[str, Any], origins: Mapping[str, Origin]) -> Settings:
+    try:
+        return Settings.model_validate(_tree(values))
+    except ValidationError as error:
+        faults = [describe(item, Settings) for item in error.errors(include_url=False)]
+        ours = [fault for fault in faults if origins.get(fault.key) in (Origin.RECIPE, Origin.PROFILE)]
+        if ours:
+            raise CatalogError(f"a recipe of the catalog is wrong: {ours[0]}") from None
+        raise SettingsError(faults) from None
+
+
+def _invalid(chosen: Mapping[str, Any], facts: Catalog) -> list[Fault]:
+    """Type and range faults of what was written, found although model or accelerator are already wrong."""
+    stand_ins = {"model": next(iter(facts.models)), "accelerator": next(iter(facts.accelerators))}
+    try:
+        Settings.model_validate(_tree({**chosen, **stand_ins}))
+    except ValidationError as error:
+        return [describe(item, Settings) for item in error.errors(include_url=False)]
+    return []
+
+
+def _unique(faults: Sequence[Fault]) -> list[Fault]:
+    return list({str(fault): fault for fault in faults}.values())

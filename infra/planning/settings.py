@@ -1,0 +1,296 @@
+"""What a stack file may say, key by key: meaning, type, range, default and an example.
+
+The models are frozen and strict about names; `resolve.py` lays defaults, recipe, stack file and command line over each
+other and turns every fault into one sentence. A default of None means that the planner chooses and says so.
+The field descriptions are what `gemma4 explain` prints and what docs/configuration.md holds.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from infra.planning.quantities import parse_duration
+
+SECRET_KEY = "hfToken"  # noqa: S105 the name of a setting
+"""The one secret setting: settings hold only whether it is set."""
+
+Profile = Literal["latency", "balanced", "throughput"]
+
+
+def _duration(text: str) -> str:
+    parse_duration(text)
+    return text
+
+
+def _matching(pattern: str, example: str) -> AfterValidator:
+    compiled = re.compile(pattern)
+
+    def check(text: str) -> str:
+        if not compiled.fullmatch(text):
+            raise ValueError(f"has the wrong form; write it like {example}")
+        return text
+
+    return AfterValidator(check)
+
+
+Duration = Annotated[str, AfterValidator(_duration)]
+Member = Annotated[
+    str,
+    _matching(
+        r"(user|group|serviceAccount|domain|principal|principalSet):[^\s:]\S*",
+        "group:ml@example.com or serviceAccount:app@my-project.iam.gserviceaccount.com",
+    ),
+]
+SliceName = Annotated[str, _matching(r"[a-z][a-z0-9]{0,11}", "blue (lower-case letters and digits, at most 12)")]
+LabelKey = Annotated[str, _matching(r"[a-z][a-z0-9_-]{0,62}", "team")]
+LabelValue = Annotated[str, _matching(r"[a-z0-9_-]{0,63}", "ml-platform")]
+EnvName = Annotated[str, _matching(r"[A-Za-z_][A-Za-z0-9_]*", "VLLM_LOGGING_LEVEL")]
+BucketName = Annotated[str, _matching(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]", "my-project-gemma-weights")]
+Cidr = Annotated[str, _matching(r"\d{1,3}(\.\d{1,3}){3}/(1[6-9]|2[0-6])", "10.8.0.0/26")]
+
+
+def setting(default: Any, meaning: str, example: Any = None, **bounds: Any) -> Any:
+    """A setting with its default, its meaning in a sentence, an example of a good value, and pydantic bounds."""
+    return Field(default, description=meaning, examples=[] if example is None else [example], **bounds)
+
+
+class Group(BaseModel):
+    """Base of all groups: camelCase keys, frozen, no unknown key."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, protected_namespaces=())
+
+
+class Speculation(Group):
+    """Speculative decoding."""
+
+    method: Literal["none", "ngram", "mtp"] = setting(
+        "none",
+        "Who drafts tokens: nobody, an n-gram match on the prompt, or the MTP assistant trained for the model.",
+        "mtp",
+    )
+    tokens: int | None = setting(
+        None, "Draft tokens a step; default: the assistant's recommendation, 3 for ngram.", 4, ge=1, le=16
+    )
+
+
+class Modalities(Group):
+    """The most items of each kind that one request may carry; 0 switches the kind off and frees its memory."""
+
+    image: int = setting(4, "Images a request.", 4, ge=0, le=64)
+    audio: int = setting(0, "Audio clips a request (models with an audio tower, on GPU).", 1, ge=0, le=16)
+    video: int = setting(0, "Videos a request.", 1, ge=0, le=16)
+
+
+class Serving(Group):
+    """The vLLM server."""
+
+    max_model_len: int = setting(
+        8192, "Longest prompt plus answer of one request, tokens.", 16384, ge=256, le=1_048_576
+    )
+    max_num_seqs: int | None = setting(None, "Requests that run at once; others queue.", 16, ge=1, le=4096)
+    max_num_batched_tokens: int | None = setting(
+        None, "Prompt tokens that one step may process; large values cost KV capacity.", 2048, ge=64, le=131_072
+    )
+    gpu_memory_utilization: float = setting(
+        0.90, "Share of device memory that vLLM may plan with (on TPU too).", 0.90, gt=0.05, le=0.99
+    )
+    kv_cache_dtype: Literal["auto", "bfloat16", "float16", "fp8", "fp8_e4m3", "fp8_e5m2"] = setting(
+        "auto", "Storage type of the KV cache; fp8 halves it where a device holds more than one KV head.", "fp8"
+    )
+    quantization: Literal["none", "fp8"] = setting(
+        "none", "Quantise a bf16 checkpoint while loading (GPU only); QAT checkpoints need nothing here.", "fp8"
+    )
+    dtype: Literal["auto", "bfloat16", "float16"] = setting("bfloat16", "Compute type.", "bfloat16")
+    cpu_offload_gb: float = setting(
+        0, "GiB of weights kept in host memory, per GPU; each costs decode speed.", 5, ge=0, le=160
+    )
+    enforce_eager: bool = setting(False, "Skip CUDA graphs: a faster start, slower decoding.", True)
+    tensor_parallel_size: int | None = setting(
+        None, "Devices that share one model; default: all of the accelerator.", 2, ge=1, le=8
+    )
+    block_size: Literal[8, 16, 32, 64, 128, 256] | None = setting(
+        None, "Tokens a KV page; default: vLLM's own choice.", 32
+    )
+    async_scheduling: bool | None = setting(
+        None, "Overlap scheduling with the device; default: vLLM's own choice.", True
+    )
+    prefix_caching: bool = setting(True, "Reuse the KV cache of a shared prompt prefix.", True)
+    chunked_multimodal_input: bool | None = setting(
+        None, "Whether an image may be split between two steps; default: not on TPU, else vLLM's choice.", False
+    )
+    speculation: Speculation = setting(Speculation(), "Speculative decoding.")
+    modalities: Modalities = setting(Modalities(), "Items other than text that a request may carry.")
+    tools: bool = setting(True, "Parse tool calls (parser gemma4) and let the model choose to call.", True)
+    reasoning: bool = setting(True, "Split the thinking off into message.reasoning (parser gemma4).", True)
+    chat_template: str | None = setting(None, "Path of a chat template inside the image.", "/templates/tools.jinja")
+    load_format: Literal["auto", "safetensors", "runai_streamer"] | None = setting(
+        None, "How weights are read; default: the streamer on Cloud Run, else vLLM's choice.", "runai_streamer"
+    )
+    safetensors_load_strategy: Literal["eager", "lazy", "prefetch"] | None = setting(
+        None,
+        "How safetensors files are read when the streamer does not; lazy maps them, slow over a mounted bucket.",
+        "prefetch",
+    )
+    ready_timeout: Duration | None = setting(
+        None, "How long the serving check waits; default: 10m or twice the start estimate, whichever is longer.", "45m"
+    )
+    env: dict[EnvName, str] = setting(
+        {}, "Further environment variables of the server; never a secret.", {"VLLM_LOGGING_LEVEL": "DEBUG"}
+    )
+
+
+class Workload(Group):
+    """The request that speed and cost are predicted for."""
+
+    prompt_tokens: int = setting(1024, "Prompt length of a typical request, tokens.", 1024, ge=1, le=1_048_576)
+    output_tokens: int = setting(256, "Answer length of a typical request, tokens.", 256, ge=1, le=131_072)
+
+
+class Scaling(Group):
+    """Cloud Run instances."""
+
+    min_instances: int = setting(0, "Instances kept warm; each is paid around the clock.", 0, ge=0, le=100)
+    max_instances: int = setting(1, "Most instances; must be covered by the GPU quota.", 1, ge=1, le=100)
+    concurrency: int | None = setting(
+        None, "Requests sent to one instance; default: twice maxNumSeqs, at most 1000.", 32, ge=1, le=1000
+    )
+    cpu: int | None = setting(None, "vCPU of an instance; default: the accelerator's recommendation.", 8, ge=1, le=64)
+    memory_gib: int | None = setting(
+        None, "Memory of an instance, GiB; default: the accelerator's recommendation.", 32, ge=1, le=512
+    )
+    zonal_redundancy: bool = setting(False, "Reserve GPU capacity in a second zone: dearer, separate quota.", False)
+    request_timeout: Duration = setting("60m", "Longest request, at most 60m.", "60m")
+
+
+class StartupProbe(Group):
+    """The Cloud Run startup probe: HTTP GET /health."""
+
+    initial_delay_seconds: int | None = setting(None, "Seconds before the first probe; default: none.", 60, ge=0)
+    period_seconds: int | None = setting(
+        None, "Seconds between probes; a long period delays readiness; default: 10.", 10, ge=1
+    )
+    timeout_seconds: int | None = setting(None, "Seconds that one probe may take.", 5, ge=1)
+    failure_threshold: int | None = setting(
+        None, "Failed probes before the start counts as failed; default: fills the cap.", 180, ge=1
+    )
+
+
+class Probes(Group):
+    """Health probes."""
+
+    startup: StartupProbe = setting(StartupProbe(), "The startup probe.")
+
+
+class Tpu(Group):
+    """Queued resources of Cloud TPU."""
+
+    zone: str | None = setting(None, "Zone of the slices; default: the accelerator's first known zone.", "us-east5-a")
+    slices: tuple[SliceName, ...] = setting(
+        ("blue",),
+        "Names of the slices behind the gateway; the first must come up.",
+        ["blue", "green"],
+        min_length=1,
+        max_length=8,
+    )
+    provisioning: Literal["flex-start", "spot", "on-demand"] = setting(
+        "flex-start", "How capacity is bought: flex-start runs at most 7 days and waits in a queue.", "flex-start"
+    )
+    max_run_duration: Duration = setting("24h", "When a flex-start slice ends, 10m to 7d.", "24h")
+    valid_until_duration: Duration = setting("4h", "How long the request may wait in the queue.", "4h")
+    wait_for_capacity: Duration = setting(
+        "20m", "How long `up` waits for capacity; the next `up` goes on waiting.", "20m"
+    )
+    replace_active: bool = setting(False, "Allow a change that gives back a slice that may be serving.", False)
+
+
+class Weights(Group):
+    """Where the server reads its weights."""
+
+    source: Literal["bucket", "existing", "huggingface"] = setting(
+        "bucket",
+        "bucket: our own copy, staged once; existing: a bucket that is filled; huggingface: download at every start.",
+        "bucket",
+    )
+    bucket: BucketName | None = setting(
+        None, "Bucket name; needed for existing, else chosen.", "my-project-gemma-weights"
+    )
+    access: Literal["mount", "stream"] = setting(
+        "mount", "mount: a read-only Cloud Storage FUSE volume; stream: gs:// read by the server itself.", "mount"
+    )
+    revision: str | None = setting(
+        None,
+        "Commit of the model repository; default: the pinned one, else main.",
+        "0123abc",
+        pattern=r"[A-Za-z0-9._-]{1,64}",
+    )
+    protect: bool = setting(False, "Refuse to delete the bucket with the stack.", True)
+
+
+class Access(Group):
+    """Who may do what."""
+
+    invokers: tuple[Member, ...] = setting((), "Members that may call the endpoint.", ["group:ml@example.com"])
+    deployers: tuple[Member, ...] = setting(
+        (),
+        "Members that run `pulumi up`: may take identity tokens of the stack's invoker account for the check.",
+        ["user:me@example.com"],
+    )
+    ingress: Literal["all", "internal"] = setting(
+        "all", "all: reachable from the internet with an identity token; internal: from the VPC only.", "all"
+    )
+
+
+class Images(Group):
+    """Container images."""
+
+    mode: Literal["mirror", "build"] = setting(
+        "mirror",
+        "mirror: the upstream image through an Artifact Registry remote repository; build: our Dockerfile, pushed.",
+        "mirror",
+    )
+    serving: str | None = setting(None, "Another serving image, with tag or digest.", "vllm/vllm-openai:v0.32.0")
+    require_pinned: bool = setting(False, "Refuse images by tag and weights without a revision.", True)
+
+
+class Network(Group):
+    """The stack's own VPC."""
+
+    subnet_cidr: Cidr = setting("10.8.0.0/26", "Range of the subnet, /16 to /26.", "10.8.0.0/26")
+
+
+class Settings(Group):
+    """Everything that a stack file may say under `gemma4:`."""
+
+    model: str = setting(..., "Catalog id of the model.", "gemma-4-12b-it-qat-w4a16")
+    accelerator: str = setting(..., "Catalog id of the accelerator.", "l4")
+    profile: Profile = setting("balanced", "What to tune for: latency | balanced | throughput.", "balanced")
+    region: str | None = setting(
+        None, "Region of the service (on TPU: of the gateway); default: the accelerator's first.", "us-east4"
+    )
+    serving: Serving = setting(Serving(), "The vLLM server.")
+    vllm_args: dict[str, Any] = setting(
+        {}, "Any further flag of vllm serve, checked against its flag table.", {"max-log-len": 100}
+    )
+    workload: Workload = setting(Workload(), "The request that speed and cost are predicted for.")
+    scaling: Scaling = setting(Scaling(), "Cloud Run instances.")
+    probes: Probes = setting(Probes(), "Health probes.")
+    tpu: Tpu = setting(Tpu(), "Queued resources of Cloud TPU.")
+    weights: Weights = setting(Weights(), "Where the server reads its weights.")
+    access: Access = setting(Access(), "Who may do what.")
+    images: Images = setting(Images(), "Container images.")
+    network: Network = setting(Network(), "The stack's own VPC.")
+    labels: dict[LabelKey, LabelValue] = setting({}, "Labels of every resource, beside our own.", {"team": "ml"})
+    deletion_protection: bool = setting(False, "Refuse to delete or replace the service.", True)
+    hf_token: bool = setting(
+        False, "Hugging Face token: only ever set with `pulumi config set --secret gemma4:hfToken`."
+    )
+    hf_token_secret: str | None = setting(
+        None,
+        "An existing Secret Manager secret that holds the token.",
+        "hf-token",
+        pattern=r"(projects/[^/]+/secrets/)?[A-Za-z0-9_-]{1,255}",
+    )

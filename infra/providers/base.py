@@ -1,0 +1,80 @@
+"""What all dynamic providers share: one clean error line, progress on the resource's own row, the stack's own settings.
+
+Pulumi runs providers in a process of their own, from a reference to the class kept in users' state: module and class
+names in this package are frozen. A provider holds no state; secrets are read from the configuration, never captured.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+import pulumi
+from pulumi.dynamic import ConfigureRequest, DiffResult, ReadResult, ResourceProvider
+
+from infra.google.access import Access
+
+Progress = Callable[[str], None]
+
+
+class _Failure(Exception):
+    """Printed by Pulumi as `error: gemma4: message`: its name and module are all that a traceback would add."""
+
+
+_Failure.__module__ = "builtins"
+_Failure.__qualname__ = "gemma4"
+
+
+class Provider(ResourceProvider):
+    """Base of our providers: quiet errors, and a `read` that touches nothing."""
+
+    serialize_as_secret_always = False  # nothing secret is captured, and a secret provider makes every diff costly
+
+    def configure(self, req: ConfigureRequest) -> None:
+        """Keep the stack's own way to Google Cloud, decrypted, in this process only."""
+        sys.tracebacklimit = 0  # in the provider's process: Pulumi prints what is left of the traceback
+        self.access = Access.read(lambda key: req.config.get(f"gcp:{key}"))
+
+    def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
+        """The state as it is: a refresh must not wake a server that has scaled to zero."""
+        return ReadResult(id_, props)
+
+
+def fail(message: str) -> NoReturn:
+    """End the operation with one clean line."""
+    raise _Failure(message) from None
+
+
+def changed(olds: Mapping[str, Any], news: Mapping[str, Any], keys: tuple[str, ...]) -> list[str]:
+    """Which of `keys` differ between old state and new inputs; an unknown new value counts as a change."""
+    return [key for key in keys if olds.get(key) != news.get(key)]
+
+
+def in_place(keys: list[str]) -> DiffResult:
+    """An update in place if anything in `keys` changed."""
+    return DiffResult(changes=bool(keys))
+
+
+def progress_on(urn: str | None) -> Progress:
+    """A function that shows a line on the resource's own row, live, and keeps it out of the final diagnostics."""
+    if not urn or len(sys.argv) < 2:
+        return lambda message: print(message, flush=True)
+    import grpc
+    from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc
+
+    engine = engine_pb2_grpc.EngineStub(grpc.insecure_channel(sys.argv[1]))
+
+    def show(message: str) -> None:
+        engine.Log(engine_pb2.LogRequest(severity=engine_pb2.INFO, message=message, urn=urn, ephemeral=True))
+
+    return show
+
+
+def urn_under(parent: pulumi.Resource, kind: str, name: str) -> str:
+    """The URN that the engine will give a dynamic resource under a component of the stack: where its progress goes.
+
+    Spelled out rather than taken from `parent.urn`, which would make the resource wait for its own parent.
+    """
+    own = f"{parent.pulumi_resource_type}$pulumi-python:dynamic/gemma4:{kind}"
+    return f"urn:pulumi:{pulumi.get_stack()}::{pulumi.get_project()}::{own}::{name}"

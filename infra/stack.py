@@ -1,0 +1,113 @@
+"""Wires the components of a plan together: the one place that knows which platform needs which."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pulumi
+
+from infra.catalog import Platform
+from infra.components.foundation import Foundation, FoundationArgs
+from infra.components.gpu_service import GpuService, GpuServiceArgs
+from infra.components.images import Images, ImagesArgs
+from infra.components.network import Network, NetworkArgs
+from infra.components.weights import Weights, WeightsArgs
+from infra.config import Secrets
+from infra.planning.plan import Plan
+
+Outputs = dict[str, Any]
+
+
+def deploy(plan: Plan, secrets: Secrets) -> Outputs:
+    """Build the plan's resources and return the stack's outputs.
+
+    No output depends on a check: one that failed would take every other output with it.
+    """
+    return _PLATFORMS[plan.accelerator.platform](plan, secrets)
+
+
+def pending(plan: Plan) -> str:
+    """What this program does not build yet for a plan; empty where everything is there."""
+    if plan.accelerator.platform is Platform.TPU_QUEUED_RESOURCE:
+        return "still to come: the queued resource with its node and serving spec, the gateway, and the serving check"
+    return ""
+
+
+def _cloud_run(plan: Plan, secrets: Secrets) -> Outputs:
+    foundation = Foundation("foundation", FoundationArgs(plan, secrets.hf_token))
+    images = Images("images", ImagesArgs(plan, foundation.apis))
+    from_hub = plan.settings.weights.source == "huggingface"
+    network = None if from_hub else Network("network", NetworkArgs(plan, foundation.apis))
+    weights = None if from_hub else Weights("weights", WeightsArgs(plan, foundation))
+    service = GpuService(
+        "serving",
+        GpuServiceArgs(
+            plan=plan,
+            image=images.serving,
+            foundation=foundation,
+            network=network,
+            bucket=weights.bucket if weights else None,
+            ready=[
+                *images.ready,
+                *(weights.ready if weights else foundation.let_read_token("runtime", foundation.runtime)),
+            ],
+        ),
+    )
+    return _outputs(plan, foundation, service.service.uri, weights)
+
+
+def _outputs(plan: Plan, foundation: Foundation, url: pulumi.Output[str], weights: Weights | None) -> Outputs:
+    model = plan.model.hub_id
+    curl = pulumi.Output.concat(
+        'curl -H "Authorization: Bearer $(gcloud auth print-identity-token)" -H "Content-Type: application/json" ',
+        url,
+        f"""/v1/chat/completions -d '{{"model":"{model}","messages":[{{"role":"user","content":"Hello"}}]}}'""",
+    )
+    python = pulumi.Output.concat(
+        "from openai import OpenAI\n",
+        'client = OpenAI(base_url="',
+        url,
+        '/v1", api_key=token)  # token: gcloud auth print-identity-token\n',
+        f'client.chat.completions.create(model="{model}", messages=[{{"role": "user", "content": "Hello"}}])',
+    )
+    return {
+        "url": url,
+        "model": model,
+        "curl": curl,
+        "python": python,
+        "predictedKvTokens": plan.capacity.tokens,
+        "usdPerHour": round(plan.cost.usd_per_hour, 2),
+        "serviceAccount": foundation.runtime.email,
+        "invokerAccount": foundation.invoker.email,
+        "bucket": weights.bucket if weights else None,
+        "plan": _for_review(plan),
+    }
+
+
+def _for_review(plan: Plan) -> Mapping[str, Any]:
+    """The plan in a dozen lines: what a reviewer should see change."""
+    return {
+        "model": plan.model.id,
+        "accelerator": plan.accelerator.id,
+        "image": plan.images["serving"].upstream,
+        "command": " ".join(plan.command.argv),
+        "spec": plan.command.spec_hash,
+        "kvTokens": plan.capacity.tokens,
+        "maxNumSeqs": plan.engine.max_num_seqs,
+        "verdict": plan.verdict.value,
+        "usdPerHour": round(plan.cost.usd_per_hour, 2),
+    }
+
+
+def _tpu(plan: Plan, secrets: Secrets) -> Outputs:
+    foundation = Foundation("foundation", FoundationArgs(plan, secrets.hf_token))
+    Images("images", ImagesArgs(plan, foundation.apis))
+    Network("network", NetworkArgs(plan, foundation.apis))
+    return {"serviceAccount": foundation.runtime.email, "plan": _for_review(plan)}
+
+
+_PLATFORMS: Mapping[Platform, Callable[[Plan, Secrets], Outputs]] = {
+    Platform.CLOUD_RUN: _cloud_run,
+    Platform.TPU_QUEUED_RESOURCE: _tpu,
+}
