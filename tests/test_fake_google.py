@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -126,6 +128,17 @@ class TestFaults:
         assert remote.unknown() == []
         with pytest.raises(AssertionError, match="no control"):
             remote.call("tpu.create")
+
+    def test_it_runs_as_a_process_of_its_own(self) -> None:
+        command = [sys.executable, "-m", "tests.fakes.google", "--project", "other"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            try:
+                assert process.stdout is not None
+                remote = RemoteFake(process.stdout.readline().strip())
+                remote.call("storage.put_text", "weights", "a", text="x")
+                assert remote.leftovers() == ["storage/weights", "storage/weights/a"]
+            finally:
+                process.terminate()
 
 
 class TestPolicies:
@@ -326,6 +339,19 @@ class TestOtherProducts:
         call(fake, "DELETE", f"compute/beta/{P}/regions/us-east4/subnetworks/s")
         assert call(fake, "DELETE", f"compute/beta/{P}/global/networks/n").json()["status"] == "DONE"
         assert fake.leftovers() == []
+
+    def test_a_field_left_out_of_a_masked_patch_goes_away(self, fake: FakeGoogle) -> None:
+        path = f"artifactregistry/v1/{L}/repositories"
+        created(fake, path, {"format": "DOCKER", "labels": {"a": "b"}}, params={"repositoryId": "r"})
+        changed = call(fake, "PATCH", f"{path}/r", {"description": "d"}, params={"updateMask": "labels"}).json()
+        assert "labels" not in changed
+        assert "description" not in changed
+
+    def test_private_access_is_off_when_the_body_is_empty(self, fake: FakeGoogle) -> None:
+        path = f"compute/v1/{P}/regions/us-east4/subnetworks"
+        created(fake, path, {"name": "s", "privateIpGoogleAccess": True})
+        created(fake, f"{path}/s/setPrivateIpGoogleAccess", {})
+        assert call(fake, "GET", f"{path}/s").json()["privateIpGoogleAccess"] is False
 
     def test_an_enabled_api_shows_and_never_counts_as_left(self, fake: FakeGoogle) -> None:
         created(fake, f"serviceusage/v1/{P}/services/run.googleapis.com:enable", {})

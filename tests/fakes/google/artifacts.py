@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from tests.fakes.google.product import Product, page, required, route
+from tests.fakes.google.product import Product, apply_changes, page, required, route
 from tests.fakes.google.wire import Request, already_exists
 
 REPOSITORIES = "projects/{project}/locations/{location}/repositories"
@@ -38,7 +38,8 @@ class ArtifactRegistry(Product):
     @route("PATCH", REPOSITORIES + "/{repository}")
     def patch(self, request: Request, project: str, location: str, repository: str) -> Any:
         found = self.known(f"projects/{project}/locations/{location}/repositories/{repository}")
-        found.update({**request.json(), "name": found["name"], "updateTime": self.world.now()})
+        apply_changes(found, request)
+        found["updateTime"] = self.world.now()
         return found
 
     @route("DELETE", REPOSITORIES + "/{repository}")

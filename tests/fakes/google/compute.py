@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from tests.fakes.google.product import Product, page, required, route
+from tests.fakes.google.product import Product, apply_changes, page, required, route
 from tests.fakes.google.wire import Request, already_exists, resource_in_use
 
 ROOT = "https://www.googleapis.com/compute/v1"
@@ -65,12 +65,15 @@ class Compute(Product):
     @route("PUT", "{scope*}/{collection}/{name}")
     def change(self, request: Request, scope: str, collection: str, name: str) -> Any:
         found = self.known(f"{scope}/{collection}/{name}")
-        found.update({**request.json(), "name": name, "fingerprint": self.world.etag()})
+        apply_changes(found, request)
+        found["fingerprint"] = self.world.etag()
         return _done(scope, self._operation_id(), found["selfLink"])
 
     @route("POST", "{scope*}/{collection}/{name}/{verb}")
     def set_field(self, request: Request, scope: str, collection: str, name: str, verb: str) -> Any:
         """`setPrivateIpGoogleAccess`, `setLabels`, `expandIpCidrRange`: the body holds the fields to change."""
+        if verb == "setPrivateIpGoogleAccess":  # the provider leaves a false one out
+            self.known(f"{scope}/{collection}/{name}")["privateIpGoogleAccess"] = False
         return self.change(request, scope, collection, name)
 
     @route("DELETE", "{scope*}/{collection}/{name}")

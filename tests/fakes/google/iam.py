@@ -77,7 +77,10 @@ class Projects(Product):
     """`/crm/v1`: one project's record and IAM policy. `denied` holds permissions that testIamPermissions leaves out."""
 
     prefix: ClassVar[str] = "crm"
-    controls: ClassVar[tuple[str, ...]] = ("deny",)
+    controls: ClassVar[tuple[str, ...]] = (
+        *Product.controls,
+        "deny",
+    )
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
@@ -117,7 +120,7 @@ class IamCredentials(Product):
     """`/iamcredentials/v1`: access and identity tokens of another account, refused for accounts in `refused`."""
 
     prefix: ClassVar[str] = "iamcredentials"
-    controls: ClassVar[tuple[str, ...]] = ("refuse", "allow")
+    controls: ClassVar[tuple[str, ...]] = (*Product.controls, "refuse", "allow")
     lifetime_s = 3600
 
     def __init__(self, world: World) -> None:

@@ -37,7 +37,10 @@ class Jobs(Product):
     gets the job and the overrides and says the outcome."""
 
     prefix: ClassVar[str] = "run"
-    controls: ClassVar[tuple[str, ...]] = ("set_outcome",)
+    controls: ClassVar[tuple[str, ...]] = (
+        *Product.controls,
+        "set_outcome",
+    )
 
     def __init__(self, world: World, logging: Logging) -> None:
         super().__init__(world)

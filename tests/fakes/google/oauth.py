@@ -17,7 +17,10 @@ class OAuth(Product):
     """`revoke()` makes every trade fail as after `gcloud auth revoke` or an expired session."""
 
     prefix: ClassVar[str] = "oauth2"
-    controls: ClassVar[tuple[str, ...]] = ("revoke",)
+    controls: ClassVar[tuple[str, ...]] = (
+        *Product.controls,
+        "revoke",
+    )
 
     def __init__(self, world: World) -> None:
         super().__init__(world)

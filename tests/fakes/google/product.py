@@ -29,12 +29,19 @@ class Product:
     """Handlers take the request and the pattern's names, and return a JSON-able body or a `Response`."""
 
     prefix: ClassVar[str]  # first segment of the path
-    controls: ClassVar[tuple[str, ...]] = ()  # methods that /_fake/call may reach
+    controls: ClassVar[tuple[str, ...]] = ("configure",)  # methods that /_fake/call may reach
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.resources: dict[str, dict[str, Any]] = {}
         self._routes = list(_routes_of(self))
+
+    def configure(self, **fields: Any) -> None:
+        """Set public attributes by name, such as `pace` of the TPU fake or `operation_polls` of Cloud Run."""
+        for name, value in fields.items():
+            if name.startswith("_") or not hasattr(self, name):
+                raise ValueError(f"{type(self).__name__} has no attribute {name}")
+            setattr(self, name, value)
 
     def answer(self, request: Request, path: str) -> Response | None:
         """The answer to `path` (without prefix and version), or None when nothing here knows it."""
@@ -96,6 +103,19 @@ def page(items: list[Any], request: Request, key: str) -> dict[str, Any]:
     if start + size < len(items):
         shown["nextPageToken"] = str(start + size)
     return shown
+
+
+def apply_changes(record: dict[str, Any], request: Request) -> None:
+    """A PATCH: the fields that `updateMask` names, or else those of the body; one without a value goes away."""
+    body = request.json()
+    named = [field.partition(".")[0] for field in request.query.get("updateMask", "").split(",") if field]
+    for field in named or list(body):
+        if field in ("name", "createTime"):
+            continue
+        if body.get(field) is None:
+            record.pop(field, None)
+        else:
+            record[field] = body[field]
 
 
 def required(query_value: str | None, name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from tests.fakes.google.product import Product, page, required, route
+from tests.fakes.google.product import Product, apply_changes, page, required, route
 from tests.fakes.google.wire import Refusal, Request, already_exists, not_found
 from tests.fakes.google.world import PROJECT_NUMBER, World
 
@@ -42,7 +42,8 @@ class SecretManager(Product):
     @route("PATCH", "projects/{project}/secrets/{secret}")
     def patch(self, request: Request, project: str, secret: str) -> Any:
         found = self.known(f"projects/{project}/secrets/{secret}")
-        found.update({**request.json(), "name": found["name"], "etag": self.world.etag()})
+        apply_changes(found, request)
+        found["etag"] = self.world.etag()
         return found
 
     @route("DELETE", "projects/{project}/secrets/{secret}")

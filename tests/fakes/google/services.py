@@ -66,7 +66,10 @@ class CloudQuotas(Product):
     """`/cloudquotas/v1`: quota values set with `set_quota`, by quota id and place (a region or a zone)."""
 
     prefix: ClassVar[str] = "cloudquotas"
-    controls: ClassVar[tuple[str, ...]] = ("set_quota",)
+    controls: ClassVar[tuple[str, ...]] = (
+        *Product.controls,
+        "set_quota",
+    )
 
     def __init__(self, world: World) -> None:
         super().__init__(world)

@@ -16,7 +16,10 @@ class Storage(Product):
     """`resources` holds buckets by name, `objects` the newest version of each object by (bucket, name)."""
 
     prefix: ClassVar[str] = "storage"
-    controls: ClassVar[tuple[str, ...]] = ("put_text",)
+    controls: ClassVar[tuple[str, ...]] = (
+        *Product.controls,
+        "put_text",
+    )
 
     def __init__(self, world: World) -> None:
         super().__init__(world)

@@ -19,7 +19,7 @@ class TpuNodes(Product):
     """`addresses`, where a test fills it, are handed out to nodes in order."""
 
     prefix: ClassVar[str] = "tpu"
-    controls: ClassVar[tuple[str, ...]] = ("configure", "set_guest_attributes")
+    controls: ClassVar[tuple[str, ...]] = (*Product.controls, "set_guest_attributes")
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
@@ -30,13 +30,6 @@ class TpuNodes(Product):
         self.offers: dict[str, tuple[str, ...]] = dict.fromkeys(
             ("us-east5-a", "us-east5-b", "europe-west4-a", "asia-northeast1-b", "us-central1-b", "us-east1-d"), V6E
         )
-
-    def configure(self, **fields: Any) -> None:
-        """Set public attributes by name: pace, stop_at, waiting_name, deletion_looks, addresses …"""
-        for name, value in fields.items():
-            if name.startswith("_") or not hasattr(self, name):
-                raise ValueError(f"the TPU fake has no attribute {name}")
-            setattr(self, name, value)
 
     def set_guest_attributes(self, node: str, values: dict[str, str]) -> None:
         """`values` by `namespace/key`, as the virtual machine writes them; `node` is the short name."""

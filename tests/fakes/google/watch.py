@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, ClassVar
 
-from tests.fakes.google.product import Product, page, route
+from tests.fakes.google.product import Product, apply_changes, page, route
 from tests.fakes.google.wire import Refusal, Request
 from tests.fakes.google.world import World
 
@@ -35,7 +35,8 @@ class Monitoring(Product):
     @route("PATCH", "projects/{project}/{collection}/{identifier}")
     def patch(self, request: Request, project: str, collection: str, identifier: str) -> Any:
         found = self.known(f"projects/{project}/{collection}/{identifier}")
-        found.update({**request.json(), "name": found["name"], "etag": self.world.etag()})
+        apply_changes(found, request)
+        found["etag"] = self.world.etag()
         return found
 
     @route("DELETE", "projects/{project}/{collection}/{identifier}")
@@ -48,7 +49,10 @@ class Logging(Product):
     """`/logging/v2`: entries added with `add`, found again by the `a="b" AND c="d"` part of the query language."""
 
     prefix: ClassVar[str] = "logging"
-    controls: ClassVar[tuple[str, ...]] = ("add",)
+    controls: ClassVar[tuple[str, ...]] = (
+        *Product.controls,
+        "add",
+    )
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
