@@ -15,6 +15,7 @@ import pytest
 
 from infra.errors import GoogleError
 from infra.google.access import Access, Api
+from infra.google.errors import is_ambiguous
 from infra.google.session import GoogleSession, Retry
 from tests.fakes.google import FakeGoogle
 from tests.fakes.google.client import START, FakeTime, session
@@ -166,12 +167,19 @@ class TestRepetition:
             session(fake, time).get(Api.RESOURCE_MANAGER, PROJECT)
         assert (caught.value.reason, time.pauses) == ("QUOTA_EXCEEDED", [])
 
-    def test_an_unreachable_host_is_one_sentence(self) -> None:
+    def test_what_was_never_sent_is_tried_again_and_says_so(self, time: FakeTime) -> None:
         access = Access(project="p", access_token="t", endpoints={Api.TPU: "http://127.0.0.1:9/tpu/"})
-        client = GoogleSession(access, retry=Retry(attempts=2), sleep=lambda _: None)
-        with pytest.raises(GoogleError, match=r"tpu\.googleapis\.com did not answer GET .*ConnectionError") as caught:
-            client.get(Api.TPU, "projects/p/locations")
-        assert (caught.value.status, caught.value.reason) == (0, "UNREACHABLE")
+        client = GoogleSession(access, retry=Retry(attempts=2), sleep=time.sleep)
+        with pytest.raises(GoogleError, match=r"POST p/nodes was not sent to tpu\.googleapis\.com") as caught:
+            client.post(Api.TPU, "projects/p/nodes", {})
+        assert (caught.value.status, caught.value.reason, is_ambiguous(caught.value)) == (0, "NOT_SENT", False)
+        assert len(time.pauses) == 1
+
+    def test_a_lost_answer_says_that_nobody_knows(self, fake: FakeGoogle) -> None:
+        fake.fault("POST", "/b", drop="after")
+        with pytest.raises(GoogleError, match="may or may not have been done") as caught:
+            session(fake).post(Api.STORAGE, "b", BUCKET)
+        assert is_ambiguous(caught.value)
 
     def test_an_answer_that_is_no_json_is_one_sentence(self, fake: FakeGoogle) -> None:
         fake.fault("GET", "/crm/", status=200, body=b"<html>proxy</html>")
@@ -231,9 +239,9 @@ class TestCredentials:
     def test_a_silent_token_server_stops_even_a_post_before_it_is_sent(self, fake: FakeGoogle, time: FakeTime) -> None:
         key = json.dumps(service_account_key(fake, token_uri="http://127.0.0.1:9/token"))
         client = session(fake, time, retry=Retry(attempts=2), accessToken=None, credentials=key)
-        with pytest.raises(GoogleError, match="No access token could be had") as caught:
+        with pytest.raises(GoogleError, match="no access token could be had") as caught:
             client.post(Api.STORAGE, "b", BUCKET)
-        assert (caught.value.reason, len(time.pauses), fake.requests) == ("TOKEN_UNREACHABLE", 1, [])
+        assert (caught.value.reason, len(time.pauses), fake.requests) == ("NOT_SENT", 1, [])
 
     @pytest.mark.parametrize("given", ["/no/such/key.json", "{not json"])
     def test_an_unreadable_key_is_one_sentence_without_its_content(self, fake: FakeGoogle, given: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from infra.errors import GoogleError
 from infra.google.access import Access, Api
-from infra.google.errors import Asked, expired, explain, no_token
+from infra.google.errors import Asked, expired, explain, not_sent
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 NO_CREDENTIALS = (
@@ -42,7 +42,7 @@ class Credentials:
         try:
             self._load().refresh(self._request())
         except exceptions.TransportError as error:
-            raise no_token(asked, type(error).__name__) from None
+            raise not_sent(asked, f"no access token could be had: {type(error).__name__}") from None
         except exceptions.RefreshError as error:
             raise self._refusal(error, asked) from None
 
@@ -61,7 +61,7 @@ class Credentials:
 
     def _refusal(self, error: Exception, asked: Asked) -> GoogleError:
         if getattr(error, "retryable", False):
-            return no_token(asked, "the token server has trouble of its own")
+            return not_sent(asked, "no access token could be had: its server has trouble of its own")
         body = _json(error.args[1]) if len(error.args) > 1 else None
         code = (body or {}).get("error")
         if self._access.impersonate and isinstance(code, dict):

@@ -10,7 +10,7 @@ from typing import Any
 from infra.errors import GoogleError
 
 MESSAGE_KEPT = 500  # characters of Google's own words
-NO_TOKEN = "TOKEN_UNREACHABLE"  # noqa: S105 - a reason, no password
+NOT_SENT = "NOT_SENT"  # the reason of an error after which the request certainly did nothing
 TRANSIENT_STATUS = frozenset({0, 429, 500, 502, 503, 504})
 
 # The smallest predefined role that holds each permission our clients need; the prefix stands for its whole family.
@@ -94,12 +94,11 @@ def unreachable(asked: Asked, why: str) -> GoogleError:
     )
 
 
-def no_token(asked: Asked, why: str) -> GoogleError:
-    """The token server did not answer, so nothing was sent."""
+def not_sent(asked: Asked, why: str) -> GoogleError:
+    """Nobody could be reached, or no token be had, so nothing was done and everything may be tried again."""
     return GoogleError(
-        f"No access token could be had ({why}), so {asked.what} was not sent to {asked.service}; "
-        "check the network and run the command again.",
-        reason=NO_TOKEN,
+        f"{asked.what} was not sent to {asked.service} ({why}); check the network and run the command again.",
+        reason=NOT_SENT,
     )
 
 

@@ -2,7 +2,7 @@
 
 GET, PUT and DELETE are repeated on 429 (a rate, not a quota), 500, 502, 503, 504 and a broken connection, with growing
 pauses or the one that `Retry-After` asks for. POST and PATCH are sent once, unless the caller gives a request id, which
-Google recognises, or says that repeating does no harm.
+Google recognises, or says that repeating does no harm. What was certainly never sent may always be tried again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from infra.errors import GoogleError
 from infra.google.access import Access, Api
 from infra.google.credentials import Credentials
-from infra.google.errors import NO_TOKEN, Asked, explain, is_transient, unreachable
+from infra.google.errors import NOT_SENT, Asked, explain, is_transient, not_sent, unreachable
 
 if TYPE_CHECKING:
     import requests
@@ -146,8 +146,7 @@ class GoogleSession:
                 renewed = True
                 self._credentials.renew(asked)
                 continue
-            # Without a token nothing was sent, so that every call may try again.
-            repeatable = call.repeatable or error.reason == NO_TOKEN
+            repeatable = call.repeatable or error.reason == NOT_SENT
             if not repeatable or not is_transient(error) or attempt >= self._retry.attempts:
                 raise error
             self.sleep(self._retry.pause_s(attempt, outcome.retry_after_s, random.random()))  # noqa: S311
@@ -167,7 +166,8 @@ class GoogleSession:
                 allow_redirects=False,
             )
         except requests.RequestException as error:
-            return _Failure(unreachable(asked, type(error).__name__))
+            why = type(error).__name__
+            return _Failure(not_sent(asked, why) if _never_connected(error) else unreachable(asked, why))
         except GoogleError as error:
             return _Failure(error)
         if response.ok and not response.is_redirect:
@@ -192,6 +192,15 @@ class GoogleSession:
 
 def _keep_authorization(request: requests.PreparedRequest) -> requests.PreparedRequest:
     return request
+
+
+def _never_connected(error: requests.RequestException) -> bool:
+    """Whether no connection came about, as opposed to one that broke with the request under way."""
+    from requests import ConnectTimeout
+    from urllib3.exceptions import NewConnectionError
+
+    cause = getattr(error.args[0], "reason", None) if error.args else None
+    return isinstance(error, ConnectTimeout) or isinstance(cause, NewConnectionError)
 
 
 def _spoken(call: _Call) -> str:

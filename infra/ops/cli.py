@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
-from typing import Annotated, Any, NoReturn
+from collections.abc import Sequence
+from typing import Annotated, NoReturn
 
 import typer
 
-from infra.errors import Gemma4Error, RefusedError, SettingsError
+from infra.errors import Fault, Gemma4Error, RefusedError, SettingsError
 
 BAD_SETTINGS = 2
 REFUSED = 3
@@ -127,35 +127,32 @@ def recommend(
 
 
 def main() -> NoReturn:
-    """Entry point: run the command; a fault that a user can mend is printed without a traceback."""
-    sys.exit(_guarded(lambda: app(standalone_mode=True)))
+    """Entry point of the `gemma4` command."""
+    sys.exit(run(sys.argv[1:]))
 
 
-def _guarded(command: Callable[[], Any]) -> int:
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit code; a fault that a user can mend is printed without a traceback."""
     try:
-        command()
+        app(args=list(arguments), prog_name="gemma4")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
     except SettingsError as error:
-        return _report(error, error.faults, "bad settings", BAD_SETTINGS)
+        return _report(error, error.faults, "bad settings", BAD_SETTINGS, arguments)
     except RefusedError as error:
-        return _report(error, error.faults, "refused", REFUSED)
+        return _report(error, error.faults, "refused", REFUSED, arguments)
     except Gemma4Error as error:
-        return _report(error, (), "failed", 1)
+        return _report(error, (), "failed", 1, arguments)
     return 0
 
 
-def _report(error: Gemma4Error, faults: Any, verdict: str, code: int) -> int:
-    if "--json" in sys.argv:
+def _report(error: Gemma4Error, faults: Sequence[Fault], verdict: str, code: int, arguments: Sequence[str]) -> int:
+    if "--json" in arguments:
         listed = [{"key": f.key, "fact": f.fact, "consequence": f.consequence, "fix": f.fix} for f in faults]
         print(json.dumps({"schema": 1, "verdict": verdict, "error": str(error), "faults": listed}, indent=2))
-        return code
-    heading = (
-        f"{verdict}: {len(faults)} things to mend; nothing was planned or created."
-        if len(faults) > 1
-        else f"{verdict}:"
-    )
-    lines = str(error).splitlines()
-    print(
-        "\n".join([heading, *(f"  {line}" for line in lines)]) if len(faults) != 1 else f"{heading} {lines[0]}",
-        file=sys.stderr,
-    )
+    elif len(faults) > 1:
+        print(f"{verdict}, {len(faults)} things to mend; nothing was planned or created:", file=sys.stderr)
+        print("\n".join(f"  {line}" for line in str(error).splitlines()), file=sys.stderr)
+    else:
+        print(f"{verdict}: {error}", file=sys.stderr)
     return code

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from infra.catalog import Accelerator, Architecture, Assistant, Backend, Model, Platform
 from infra.errors import Fault
+from infra.planning.faults import Findings
 from infra.planning.names import check_stack_name
-from infra.planning.probes import Findings
 from infra.planning.quantities import parse_duration
 from infra.planning.settings import Settings
 from infra.planning.vllm import VIDEO_TOKENS, check_arguments

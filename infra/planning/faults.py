@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel
 
 from infra.errors import Fault
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a check found: refusals stop a deployment, warnings are printed beside the plan."""
+
+    refusals: tuple[Fault, ...] = ()
+    warnings: tuple[Fault, ...] = ()
+
+    def __add__(self, other: Findings) -> Findings:
+        return Findings(self.refusals + other.refusals, self.warnings + other.warnings)
+
 
 _WRONG_TYPE = {
     "int_parsing": "is not a whole number",

@@ -48,6 +48,7 @@ TPU_PROGRAMS_MEASURED = {
     ("26b-a4b", True): Band(1.6 * GIB, 2.3 * GIB, 3.1 * GIB),  # v6e-4 with ngram: fails at 0.95, boots at 0.90
 }
 """By architecture and whether drafts are verified."""
+TPU_LARGE_SEQS = 1024
 TPU_PROGRAMS_LARGE_BATCH = Band(3.3 * GIB, 4.0 * GIB, 4.65 * GIB)
 """With 1,024 sequences: 31B on v6e-8 asked for 1.50 GiB with 0.71 of 2.5 left at 0.92, and boots with 4.69 at 0.85."""
 
@@ -153,8 +154,10 @@ def loading_extra_bytes(shape: ServerShape) -> float:
 def tpu_programs(shape: ServerShape) -> Band:
     """Memory that compiled programs need outside the utilization cap, a chip; bracketed by boots, not modelled."""
     usual = TPU_PROGRAMS_MEASURED.get((shape.architecture.id, shape.speculation != "none"), TPU_PROGRAMS)
-    growth = max(0, shape.max_num_seqs - TPU_USUAL_SEQS) / (1024 - TPU_USUAL_SEQS)
     large = TPU_PROGRAMS_LARGE_BATCH
+    if shape.max_num_seqs >= TPU_LARGE_SEQS:
+        return large.times(shape.max_num_seqs / TPU_LARGE_SEQS)
+    growth = max(0, shape.max_num_seqs - TPU_USUAL_SEQS) / (TPU_LARGE_SEQS - TPU_USUAL_SEQS)
     ends = ((usual.low, large.low), (usual.mid, large.mid), (usual.high, large.high))
     return Band(*(few + growth * (many - few) for few, many in ends))
 

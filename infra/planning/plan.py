@@ -99,10 +99,16 @@ class Plan:
     ready_timeout_s: int
     deploy_timeout_s: int
     """Pulumi's custom timeout for what waits for the model to load."""
-    verdict: Verdict
+    fits: Verdict
+    """What the memory alone says."""
     refusals: tuple[Fault, ...] = ()
     warnings: tuple[Fault, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        """The whole judgement: refused for any reason, else what the memory says."""
+        return Verdict.REFUSED if self.refusals else self.fits
 
     @property
     def refused(self) -> bool:

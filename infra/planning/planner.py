@@ -12,10 +12,10 @@ from infra.planning.budget import ServerShape, capacity_of, device_budget, large
 from infra.planning.checks import bad_settings, check_combination
 from infra.planning.cost import CostEstimate, Kept, StagingJob, estimate_cost
 from infra.planning.decode import Served
+from infra.planning.faults import Findings
 from infra.planning.names import names_of
 from infra.planning.plan import ImageRef, Instance, Plan, WeightSet
 from infra.planning.probes import (
-    Findings,
     StartupProbePlan,
     check_probe,
     check_request_timeout,
@@ -131,7 +131,7 @@ class _Planner:
             cost=self._cost(speed, instance),
             ready_timeout_s=self._ready_timeout_s(startup),
             deploy_timeout_s=deploy_timeout_s(probe, startup) if probe else self._ready_timeout_s(startup),
-            verdict=judged.verdict,
+            fits=judged.verdict,
             refusals=findings.refusals,
             warnings=findings.warnings,
             notes=(*self.notes, *speed.notes, *startup.notes),

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 
 from infra.errors import Fault
+from infra.planning.faults import Findings
 from infra.planning.quantities import read_duration
 from infra.planning.startup import StartupEstimate
 
@@ -45,17 +46,6 @@ class StartupProbePlan:
     def window_s(self) -> int:
         """Seconds from container start until Cloud Run gives up."""
         return self.initial_delay_s + self.period_s * self.failure_threshold
-
-
-@dataclass(frozen=True)
-class Findings:
-    """What a check found: refusals stop a deployment, warnings are printed beside the plan."""
-
-    refusals: tuple[Fault, ...] = ()
-    warnings: tuple[Fault, ...] = ()
-
-    def __add__(self, other: Findings) -> Findings:
-        return Findings(self.refusals + other.refusals, self.warnings + other.warnings)
 
 
 def choose_probe(

@@ -65,7 +65,7 @@ def _member(row: ResourceRow, component: str) -> str:
 
 def _fits(plan: Plan) -> Iterator[str]:
     memory = plan.memory
-    answer = {"fits": "yes", "tight": "perhaps", "refused": "no"}[plan.verdict.value]
+    answer = {"fits": "yes", "tight": "perhaps", "refused": "no"}[plan.fits.value]
     devices = " a device" if plan.engine.tensor_parallel > 1 else ""
     spread = (memory.kv.high - memory.kv.low) / 2
     yield f"{answer}, {_gib(memory.kv.mid)} GiB for KV cache{devices} (±{_gib(spread)}; {memory.error_origin})"

@@ -55,7 +55,7 @@ def _body(plan: Plan, resources: ResourceList | None) -> Table:
     for fault in plan.refusals:
         body.add_row(Text("Refused", style="bold red"), _fault(fault))
     for name, lines in plan_rows(plan):
-        style = _VERDICTS[plan.verdict.value] if name == "Fits" else ""
+        style = _VERDICTS[plan.fits.value] if name == "Fits" else ""
         body.add_row(Text(name, style="bold"), Text("\n".join(lines), style=style))
     body.add_row(Text("Command", style="bold"), Text("\n".join(command_lines(plan))))
     if resources is not None:
