@@ -46,7 +46,8 @@ def on_other_accelerators(shape: ServerShape) -> Iterator[Neighbour]:
         offered = accelerator.deployable or not shape.accelerator.deployable
         divides = tensor_parallel_fault(shape.architecture, accelerator.devices) is None
         if offered and divides and accelerator.id != shape.accelerator.id:
-            yield {"accelerator": accelerator.id}, _moved(shape, accelerator)
+            moved = _moved(shape, accelerator)
+            yield {"accelerator": accelerator.id, **_changes(shape, moved)}, moved
 
 
 def with_other_models(shape: ServerShape) -> Iterator[Neighbour]:
@@ -57,7 +58,7 @@ def with_other_models(shape: ServerShape) -> Iterator[Neighbour]:
         changed = replace(shape, model=model, quantization=quantization, cpu_offload_gib=0.0)
         fits_model = shape.max_model_len <= changed.architecture.max_position
         if fits_model and not tensor_parallel_fault(changed.architecture, shape.tensor_parallel):
-            yield {"model": model.id}, changed
+            yield {"model": model.id, **_changes(shape, changed)}, changed
 
 
 def siblings(model: Model) -> Iterator[Model]:
@@ -82,6 +83,17 @@ def _moved(shape: ServerShape, accelerator: Accelerator) -> ServerShape:
         kv_cache_dtype="auto" if shape.kv_cache_dtype.endswith("_per_token_head") else shape.kv_cache_dtype,
         gpu_memory_utilization=min(_SAFE_TPU_UTILIZATION, shape.gpu_memory_utilization),
     )
+
+
+def _changes(old: ServerShape, new: ServerShape) -> dict[str, object]:
+    """The settings beside model and machine that a move changes."""
+    named = {
+        "serving.gpuMemoryUtilization": (old.gpu_memory_utilization, new.gpu_memory_utilization),
+        "serving.quantization": (old.quantization, new.quantization),
+        "serving.kvCacheDtype": (old.kv_cache_dtype, new.kv_cache_dtype),
+        "serving.cpuOffloadGb": (old.cpu_offload_gib, new.cpu_offload_gib),
+    }
+    return {key: after for key, (before, after) in named.items() if after != before}
 
 
 def _size(model: Model) -> int:
