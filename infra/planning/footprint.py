@@ -170,12 +170,11 @@ def host_memory(shape: ServerShape, offloaded: float) -> Band:
 
 def error_origin(shape: ServerShape) -> str:
     """Where the band of the KV cache size comes from, in a phrase."""
-    if shape.on_tpu:
-        if shape.architecture.tpu_resident_gib_reported is not None:
-            return "weights as a note reports them, which is more than their count"
-        return "weights counted, and up to 5.5 % more resident than that"
-    short = "2.8" if shape.model.weight_format is WeightFormat.W4A16 else "0.8"
-    return f"runtime overhead fitted to known boots (±0.8 GiB), weights counted (up to {short} % short)"
+    if not shape.on_tpu:
+        return "runtime overhead is a fit to known boots"
+    if shape.architecture.tpu_resident_gib_reported is not None:
+        return "weights as one note reports them"
+    return "weights may take more than their count"
 
 
 def _loaded_weights_on_tpu(shape: ServerShape) -> Band:
