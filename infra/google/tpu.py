@@ -26,7 +26,7 @@ class TpuZone:
     """One project's TPUs in one zone. `known_zones` are named where Google refuses this one."""
 
     def __init__(self, session: GoogleSession, zone: str, *, known_zones: Sequence[str] = ()) -> None:
-        self._session = session
+        self.session = session
         self.zone = zone
         self._known_zones = tuple(place for place in known_zones if place != zone)
         self._parent = f"projects/{session.project}/locations/{zone}"
@@ -38,7 +38,7 @@ class TpuZone:
         """
         path = f"{self._parent}/queuedResources"
         try:
-            raw = self._session.post(Api.TPU, path, body, request_id=str(uuid.uuid4()), queuedResourceId=queued_id)
+            raw = self.session.post(Api.TPU, path, body, request_id=str(uuid.uuid4()), queuedResourceId=queued_id)
         except GoogleError as error:
             raise self._with_zones(error) from None
         return Operation.of(raw)
@@ -52,7 +52,7 @@ class TpuZone:
         """All queued resources of the zone, and the places that could not be asked."""
         found: list[QueuedResource] = []
         unreachable: set[str] = set()
-        for page in self._session.pages(Api.TPU, f"{self._parent}/queuedResources"):
+        for page in self.session.pages(Api.TPU, f"{self._parent}/queuedResources"):
             found += [QueuedResource.of(raw) for raw in page.get("queuedResources", ())]
             unreachable.update(page.get("unreachable", ()))
         return QueuedListing(tuple(found), tuple(sorted(unreachable)))
@@ -62,7 +62,7 @@ class TpuZone:
         params = {"force": "true"} if force else {}
         path = f"{self._parent}/queuedResources/{queued_id}"
         try:
-            return Operation.of(self._session.delete(Api.TPU, path, **params, requestId=str(uuid.uuid4())))
+            return Operation.of(self.session.delete(Api.TPU, path, **params, requestId=str(uuid.uuid4())))
         except GoogleError as error:
             if error.status == 404:
                 return None
@@ -73,7 +73,7 @@ class TpuZone:
 
         GoogleError when it is still there after `timeout_s`: it holds quota, and may cost money, until it is gone.
         """
-        deadline = self._session.clock() + timeout_s
+        deadline = self.session.clock() + timeout_s
         while True:
             refusal = ""
             try:
@@ -86,29 +86,29 @@ class TpuZone:
                 if error.status not in (400, 409) and not is_transient(error):
                     raise
                 refusal = f" {error}"
-            if self._session.clock() + poll_s > deadline:
+            if self.session.clock() + poll_s > deadline:
                 raise GoogleError(
                     f"The queued resource {queued_id} in {self.zone} is still there after {timeout_s:.0f} s, so it "
                     f"goes on holding quota and may cost money; run the command again.{refusal}",
                     reason="STILL_THERE",
                 )
-            self._session.sleep(poll_s)
+            self.session.sleep(poll_s)
 
     def operation(self, name: str) -> Operation:
         """`name` is an operation's full name."""
-        return Operation.of(self._session.get(Api.TPU, name))
+        return Operation.of(self.session.get(Api.TPU, name))
 
     def wait(self, operation: Operation, *, timeout_s: float, poll_s: float = POLL_S) -> Operation:
         """Follow an operation until it is done; GoogleError when it failed or outlasts `timeout_s`."""
-        deadline = self._session.clock() + timeout_s
+        deadline = self.session.clock() + timeout_s
         while not operation.done:
-            if self._session.clock() + poll_s > deadline:
+            if self.session.clock() + poll_s > deadline:
                 raise GoogleError(
                     f"{operation.verb} of {operation.target} has not ended within {timeout_s:.0f} s; "
                     "run the command again to go on waiting.",
                     reason="STILL_RUNNING",
                 )
-            self._session.sleep(poll_s)
+            self.session.sleep(poll_s)
             operation = self.operation(operation.name)
         if operation.error:
             raise GoogleError(f"{operation.verb} of {operation.target} failed: {operation.error}", reason="FAILED")
@@ -128,7 +128,7 @@ class TpuZone:
         refusal: GoogleError | None = None
         for attempt in range(PATCH_ATTEMPTS):
             if attempt:
-                self._session.sleep(min(2.0**attempt, 30.0))
+                self.session.sleep(min(2.0**attempt, 30.0))
             node = self.node(node_id)
             if node is None:
                 raise GoogleError(
@@ -158,7 +158,7 @@ class TpuZone:
         path = f"{self._parent}/nodes/{node_id}:getGuestAttributes"
         body = {"queryPath": f"{namespace}/", "workerIds": ["0"]}
         try:
-            answer = self._session.post(Api.TPU, path, body, repeatable=True)
+            answer = self.session.post(Api.TPU, path, body, repeatable=True)
         except GoogleError as error:
             if error.status == 404:
                 return {}
@@ -170,12 +170,12 @@ class TpuZone:
 
     def accelerator_types(self) -> tuple[str, ...]:
         """What the zone lists. Listed is neither offered with flex-start nor in stock."""
-        pages = self._session.pages(Api.TPU, f"{self._parent}/acceleratorTypes")
+        pages = self.session.pages(Api.TPU, f"{self._parent}/acceleratorTypes")
         return tuple(sorted({kind["type"] for page in pages for kind in page.get("acceleratorTypes", ())}))
 
     def _found(self, path: str) -> dict[str, Any] | None:
         try:
-            return self._session.get(Api.TPU, path)
+            return self.session.get(Api.TPU, path)
         except GoogleError as error:
             if error.status == 404:
                 return None
@@ -183,7 +183,7 @@ class TpuZone:
 
     def _patch(self, node_id: str, metadata: Mapping[str, str], timeout_s: float) -> None:
         path = f"{self._parent}/nodes/{node_id}"
-        raw = self._session.patch(Api.TPU, path, {"metadata": metadata}, updateMask="metadata")
+        raw = self.session.patch(Api.TPU, path, {"metadata": metadata}, updateMask="metadata")
         self.wait(Operation.of(raw), timeout_s=timeout_s)
 
     def _with_zones(self, error: GoogleError) -> GoogleError:

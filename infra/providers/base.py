@@ -14,6 +14,7 @@ import pulumi
 from pulumi.dynamic import ConfigureRequest, DiffResult, ReadResult, ResourceProvider
 
 from infra.google.access import Access
+from infra.google.session import GoogleSession
 
 Progress = Callable[[str], None]
 
@@ -35,6 +36,10 @@ class Provider(ResourceProvider):
         """Keep the stack's own way to Google Cloud, decrypted, in this process only."""
         sys.tracebacklimit = 0  # in the provider's process: Pulumi prints what is left of the traceback
         self.access = Access.read(lambda key: req.config.get(f"gcp:{key}"))
+
+    def session(self) -> GoogleSession:
+        """A session for one operation: it is not for several threads, and the provider runs four."""
+        return GoogleSession(self.access)
 
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
         """The state as it is: a refresh must not wake a server that has scaled to zero."""
@@ -58,15 +63,25 @@ def in_place(keys: list[str]) -> DiffResult:
 
 def progress_on(urn: str | None) -> Progress:
     """A function that shows a line on the resource's own row, live, and keeps it out of the final diagnostics."""
+    return _logger(urn, "INFO", ephemeral=True)
+
+
+def warning_on(urn: str | None) -> Progress:
+    """A function that leaves a warning in the final diagnostics."""
+    return _logger(urn, "WARNING", ephemeral=False)
+
+
+def _logger(urn: str | None, severity: str, *, ephemeral: bool) -> Progress:
     if not urn or len(sys.argv) < 2:
         return lambda message: print(message, flush=True)
     import grpc
     from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc
 
     engine = engine_pb2_grpc.EngineStub(grpc.insecure_channel(sys.argv[1]))
+    level = engine_pb2.LogSeverity.Value(severity)
 
     def show(message: str) -> None:
-        engine.Log(engine_pb2.LogRequest(severity=engine_pb2.INFO, message=message, urn=urn, ephemeral=True))
+        engine.Log(engine_pb2.LogRequest(severity=level, message=message, urn=urn, ephemeral=ephemeral))
 
     return show
 

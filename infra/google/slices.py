@@ -1,0 +1,58 @@
+"""What Google's own record says about a slice: whose it is, whether it is the one that was asked for, what it has left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+
+from infra.google.tpu_types import PROVISIONING_FIELDS, QueuedResource, SliceRequest
+
+IDENTITY = ("app", "stack", "slice")
+"""Labels that tell one slice from every other; what else a label says may change without making it a stranger."""
+
+
+def is_ours(found: QueuedResource, labels: Mapping[str, str]) -> bool:
+    """Whether a queued resource carries the identity that we would have given it."""
+    return all(found.labels.get(key) == labels.get(key) for key in IDENTITY)
+
+
+def differences(found: QueuedResource, request: SliceRequest) -> tuple[str, ...]:
+    """What differs between a record and a request, in words. What the record does not show is not held against it."""
+    return tuple(_differences(found, request))
+
+
+def seconds_left(started: str, max_run_duration_s: int | None, now: float) -> float | None:
+    """Seconds until a slice ends that `started` (RFC 3339); None where it has no end or did not say when it began."""
+    if max_run_duration_s is None or not started:
+        return None
+    return max(0.0, seconds_since_1970(started) + max_run_duration_s - now)
+
+
+def seconds_since_1970(moment: str) -> float:
+    """An RFC 3339 moment as the clock counts it."""
+    return datetime.fromisoformat(moment).timestamp()
+
+
+def _differences(found: QueuedResource, request: SliceRequest) -> Iterator[str]:
+    network: Mapping[str, str] = found.node.get("networkConfig", {})
+    duration = "" if request.max_run_duration_s is None else f"{request.max_run_duration_s}s"
+    pairs = {
+        "accelerator": (found.accelerator_type, request.accelerator_type),
+        "runtime version": (str(found.node.get("runtimeVersion", "")), request.runtime_version),
+        "network": (_last(network.get("network", "")), _last(request.network)),
+        "subnetwork": (_last(network.get("subnetwork", "")), _last(request.subnetwork)),
+        "service account": (str(found.node.get("serviceAccount", {}).get("email", "")), request.service_account),
+        "provisioning": (
+            found.provisioning_model,
+            str(PROVISIONING_FIELDS[request.provisioning].get("provisioningModel", "")),
+        ),
+        "run duration": (found.max_run_duration, duration),
+    }
+    for what, (there, asked) in pairs.items():
+        if there and there != asked:
+            yield f"{what} {there} instead of {asked or 'none'}"
+
+
+def _last(name: str) -> str:
+    """The short name: the API may write a project by its number, or a link with a host before it."""
+    return name.rsplit("/", 1)[-1]

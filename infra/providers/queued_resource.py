@@ -1,0 +1,187 @@
+"""A place in the queue for a TPU slice: submitted, found again after a lost answer, never waited for.
+
+Whatever `create` raises after Google has taken the request would leave a slice that Pulumi does not know and somebody
+pays for. So it raises only where nothing was taken, and returns as soon as the entry exists; `TpuNode` does the waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, UpdateResult
+
+from infra.errors import GoogleError
+from infra.google import tpu_types
+from infra.google.session import GoogleSession
+from infra.google.slices import is_ours, seconds_left
+from infra.google.tpu import TpuZone
+from infra.google.tpu_types import Provisioning, QueueState, SliceRequest
+from infra.planning.quantities import read_duration
+from infra.providers.base import Provider, changed, fail, progress_on, urn_under
+from infra.providers.slice_submission import submit
+
+KIND = "QueuedResource"
+UNSEEN = "UNKNOWN"
+"""State of an entry whose request went out and was never answered: the next refresh tells whether it exists."""
+
+# What no entry can change. Labels, tags, metadata and the queue's patience are read at its creation and then let be.
+_FIXED = (
+    "project",
+    "zone",
+    "queued_id",
+    "accelerator_type",
+    "runtime_version",
+    "network",
+    "subnetwork",
+    "service_account",
+    "provisioning",
+    "max_run_duration_s",
+)
+_OVER = (QueueState.FAILED, QueueState.SUSPENDED, QueueState.SUSPENDING, QueueState.DELETING)
+_DELETE_S = 1800.0  # one that is PROVISIONING cannot be deleted before Google has decided
+
+
+@dataclass(frozen=True)
+class QueuedResourceInputs:
+    """A `SliceRequest` before its outputs are known. `queued_id` is also the node's id.
+
+    `known_zones` are named where Google refuses this one.
+    """
+
+    project: pulumi.Input[str]
+    zone: str
+    queued_id: str
+    accelerator_type: str
+    runtime_version: str
+    network: pulumi.Input[str]
+    subnetwork: pulumi.Input[str]
+    service_account: pulumi.Input[str]
+    provisioning: str
+    valid_until_duration_s: int
+    max_run_duration_s: int | None
+    metadata: Mapping[str, pulumi.Input[str]]
+    labels: Mapping[str, str]
+    tags: list[str]
+    known_zones: list[str]
+    replace_active: bool
+
+
+class QueuedResource(Resource, module="gemma4", name=KIND):
+    """`created` (RFC 3339) is new for each generation: what depends on this very entry takes it as an input."""
+
+    created: pulumi.Output[str]
+    state: pulumi.Output[str]
+
+    def __init__(self, name: str, args: QueuedResourceInputs, opts: pulumi.ResourceOptions) -> None:
+        urn = None if opts.parent is None else urn_under(opts.parent, KIND, name)
+        props: dict[str, Any] = {**vars(args), "urn": urn, "created": None, "state": None}
+        super().__init__(QueuedResourceProvider(), name, props, opts)
+
+
+class QueuedResourceProvider(Provider):
+    """Submits, adopts, watches and removes."""
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Ask for the slice, or take back the one that was asked for when the answer was lost."""
+        try:
+            found = submit(
+                self._zone(props),
+                props["queued_id"],
+                slice_request(props),
+                may_replace=bool(props["replace_active"]),
+                progress=progress_on(props.get("urn")),
+            )
+        except GoogleError as error:
+            fail(str(error))
+        return CreateResult(props["queued_id"], {**props, **_seen(found)})
+
+    def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
+        """The live state. Absent only where Google says 404, or shows a stranger's: a husk must be seen to be removed."""
+        try:
+            found = self._zone(props).get(id_)
+        except GoogleError as error:
+            fail(str(error))
+        if found is None or not is_ours(found, props["labels"]):
+            return ReadResult("", {})
+        return ReadResult(id_, {**props, **_seen(found)})
+
+    def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
+        """An ended slice is replaced; one that may be serving only with permission; metadata is not looked at."""
+        if olds.get("state") in _OVER:
+            return DiffResult(changes=True, replaces=["state"], delete_before_replace=True)
+        keys = changed(olds, news, _FIXED)
+        if not keys:
+            return DiffResult(changes=False)
+        if not news.get("replace_active"):
+            self._refuse_if_serving(olds, keys)
+        return DiffResult(changes=True, replaces=keys, delete_before_replace=True)
+
+    def update(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
+        """Never asked for by `diff`; keeps what is known of the entry all the same."""
+        return UpdateResult({**news, "created": olds["created"], "state": olds["state"]})
+
+    def delete(self, id_: str, props: dict[str, Any]) -> None:
+        """Give the slice back and wait until it is gone: until then it holds quota and may cost money."""
+        zone, progress = self._zone(props), progress_on(props.get("urn"))
+        try:
+            found = zone.get(id_)
+            if found is None or not is_ours(found, props["labels"]):
+                return
+            if found.state is QueueState.PROVISIONING:
+                progress("PROVISIONING: Google deletes it only once that has ended, which takes minutes")
+            zone.delete_until_gone(id_, timeout_s=_DELETE_S)
+        except GoogleError as error:
+            fail(str(error))
+
+    def _zone(self, props: Mapping[str, Any], session: GoogleSession | None = None) -> TpuZone:
+        return TpuZone(session or self.session(), props["zone"], known_zones=props["known_zones"])
+
+    def _refuse_if_serving(self, olds: Mapping[str, Any], keys: list[str]) -> None:
+        session = self.session()
+        zone = self._zone(olds, session)
+        try:
+            found = zone.get(olds["queued_id"])
+            if found is None or found.state in _OVER or found.state.waits:
+                return
+            node = zone.node(olds["queued_id"])
+            state, started = found.state.value, node.create_time if node else ""
+        except GoogleError:
+            state, started = str(olds.get("state")), ""  # what cannot be seen may be serving
+        run = olds["max_run_duration_s"]
+        left = seconds_left(started, int(run) if run else None, session.clock())
+        thrown = "" if left is None else f" with {read_duration(left)} of its {read_duration(int(run))} left"
+        fail(
+            f"{olds['queued_id']} may be serving ({state}), and a change of {', '.join(keys)} would give it back{thrown}; "
+            "whether there is capacity for another is unknown. Undo the change, or allow it: "
+            "pulumi config set --path gemma4:tpu.replaceActive true"
+        )
+
+
+def slice_request(props: Mapping[str, Any]) -> SliceRequest:
+    """The request that a resource's properties spell out."""
+    run = props["max_run_duration_s"]
+    return SliceRequest(
+        project=props["project"],
+        zone=props["zone"],
+        node_id=props["queued_id"],
+        accelerator_type=props["accelerator_type"],
+        runtime_version=props["runtime_version"],
+        network=props["network"],
+        subnetwork=props["subnetwork"],
+        service_account=props["service_account"],
+        provisioning=Provisioning(props["provisioning"]),
+        valid_until_duration_s=int(props["valid_until_duration_s"]),
+        max_run_duration_s=int(run) if run else None,
+        metadata=props["metadata"],
+        labels=props["labels"],
+        tags=props["tags"],
+    )
+
+
+def _seen(found: tpu_types.QueuedResource | None) -> dict[str, str]:
+    if found is None:
+        return {"created": "", "state": UNSEEN}
+    return {"created": found.create_time, "state": found.state.value}

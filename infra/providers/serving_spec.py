@@ -1,0 +1,95 @@
+"""What a slice should serve, kept as attributes of its node: changed in place, without giving the slice back.
+
+Only our own attributes are written, compared and mended; ssh keys and what others keep there are not ours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, UpdateResult
+
+from infra.errors import GoogleError
+from infra.google.tpu import TpuZone
+from infra.providers.base import Provider, changed, fail, in_place, urn_under, warning_on
+
+KIND = "ServingSpec"
+_INPUTS = ("project", "zone", "node_id", "instance", "metadata")
+_NOWHERE = ""
+"""Digest of a specification that no machine carries: the slice waits, and starts with the one it was queued with."""
+
+
+@dataclass(frozen=True)
+class ServingSpecInputs:
+    """`instance` is the machine's number, blank while there is none; `metadata` holds our attributes and their values."""
+
+    project: pulumi.Input[str]
+    zone: str
+    node_id: str
+    instance: pulumi.Input[str]
+    metadata: Mapping[str, pulumi.Input[str]]
+
+
+class ServingSpec(Resource, module="gemma4", name=KIND):
+    """`applied` is the digest of what the machine carries; blank while there is no machine."""
+
+    applied: pulumi.Output[str]
+
+    def __init__(self, name: str, args: ServingSpecInputs, opts: pulumi.ResourceOptions) -> None:
+        urn = None if opts.parent is None else urn_under(opts.parent, KIND, name)
+        super().__init__(ServingSpecProvider(), name, {**vars(args), "urn": urn, "applied": None}, opts)
+
+
+class ServingSpecProvider(Provider):
+    """Writes our attributes and sees them written."""
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """On a fresh machine this changes nothing: it was queued with the same values."""
+        return CreateResult(f"{props['node_id']}/spec", self._applied(props))
+
+    def update(self, _id: str, _olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
+        """Write what changed; the machine's supervisor follows within seconds."""
+        return UpdateResult(self._applied(news))
+
+    def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
+        """Always in place. A machine that carries something else, or came meanwhile, is a change."""
+        keys = changed(olds, news, _INPUTS)
+        if not keys and news["instance"] and olds.get("applied") != _digest(news["metadata"]):
+            keys = ["applied"]
+        return in_place(keys)
+
+    def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
+        """What the machine carries now."""
+        try:
+            node = TpuZone(self.session(), props["zone"]).node(props["node_id"])
+        except GoogleError as error:
+            fail(str(error))
+        if node is None:
+            return ReadResult(id_, {**props, "applied": _NOWHERE})
+        ours = {key: node.metadata.get(key, "") for key in props["metadata"]}
+        return ReadResult(id_, {**props, "applied": _digest(ours)})
+
+    def delete(self, _id: str, _props: dict[str, Any]) -> None:
+        """The attributes go with the machine."""
+
+    def _applied(self, props: Mapping[str, Any]) -> dict[str, Any]:
+        if not props["instance"]:
+            warning_on(props.get("urn"))(
+                f"{props['node_id']} waits for capacity and will start with what it was queued with; "
+                "the next `pulumi up` after that brings it up to date."
+            )
+            return {**props, "applied": _NOWHERE}
+        try:
+            TpuZone(self.session(), props["zone"]).set_metadata(props["node_id"], props["metadata"])
+        except GoogleError as error:
+            fail(str(error))
+        return {**props, "applied": _digest(props["metadata"])}
+
+
+def _digest(metadata: Mapping[str, str]) -> str:
+    return hashlib.sha256(json.dumps(dict(metadata), sort_keys=True).encode()).hexdigest()[:16]

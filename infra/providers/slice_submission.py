@@ -1,0 +1,119 @@
+"""Submitting a slice exactly once, whatever happens to the answer: ours is taken back, a stranger's never touched."""
+
+from __future__ import annotations
+
+from infra.errors import GoogleError
+from infra.google.errors import is_ambiguous
+from infra.google.slices import IDENTITY, differences, is_ours
+from infra.google.tpu import TpuZone
+from infra.google.tpu_types import QueuedResource, QueueState, SliceRequest, queued_resource_body
+from infra.providers.base import Progress
+
+_ATTEMPTS = 3  # a husk of ours, or one that vanished between two questions, is asked for again
+_APPEAR_S = 20.0
+_RECORD_S = 120.0
+_POLL_S = 2.0
+_CLEAR_S = 900.0
+
+
+def submit(
+    zone: TpuZone, queued_id: str, request: SliceRequest, *, may_replace: bool, progress: Progress
+) -> QueuedResource | None:
+    """The entry, new or adopted. None: the request went out, and whether it was taken could not be found out.
+
+    Raises GoogleError only where no entry of ours came into being.
+    """
+    body = queued_resource_body(request)
+    refusal: GoogleError | None = None
+    for _ in range(_ATTEMPTS):
+        try:
+            operation = zone.create(queued_id, body)
+        except GoogleError as error:
+            if is_ambiguous(error):
+                return _after_silence(zone, queued_id, request, error)
+            if error.status != 409:
+                raise
+            refusal = error
+            adopted = _taken(zone, queued_id, request, may_replace=may_replace, progress=progress)
+            if adopted is not None:
+                return adopted
+            continue
+        return _recorded(zone, queued_id, operation.name)
+    raise refusal or GoogleError(f"{queued_id} could not be queued in {zone.zone}; run the command again.")
+
+
+def _taken(
+    zone: TpuZone, queued_id: str, request: SliceRequest, *, may_replace: bool, progress: Progress
+) -> QueuedResource | None:
+    """What stands under our name, if it is the slice we want; None once the name is free. Raises GoogleError."""
+    found = zone.get(queued_id)
+    if found is None:
+        return None
+    if not is_ours(found, request.labels):
+        raise _strangers(found, request)
+    if not found.state.ended and found.state not in (QueueState.SUSPENDING, QueueState.DELETING):
+        wrong = differences(found, request)
+        if not wrong:
+            progress(f"adopting {queued_id}, which an interrupted run left behind ({found.state.value})")
+            return found
+        if not found.state.waits and not may_replace:
+            raise GoogleError(
+                f"{queued_id} in {zone.zone} is a slice of this stack that may be serving ({found.state.value}) and was "
+                f"asked for differently: {'; '.join(wrong)}. Undo the change to take it back, or let it be deleted: "
+                "pulumi config set --path gemma4:tpu.replaceActive true",
+                status=409,
+                reason="MAY_BE_SERVING",
+            )
+    progress(f"removing what is left of {queued_id} ({found.state.value}): it holds the name and the quota")
+    zone.delete_until_gone(queued_id, timeout_s=_CLEAR_S)
+    return None
+
+
+def _strangers(found: QueuedResource, request: SliceRequest) -> GoogleError:
+    owner = ", ".join(f"{key}={found.labels[key]}" for key in IDENTITY if key in found.labels) or "nothing of ours"
+    return GoogleError(
+        f"A queued resource {found.id} exists in {found.zone} and is not this stack's (its labels say {owner}), so it "
+        "was left alone and none was created. Rename the stack or the slice (tpu.slices), or delete it if nobody needs "
+        f"it: gcloud compute tpus queued-resources delete {found.id} --zone {found.zone} --project {request.project} "
+        "--force",
+        status=409,
+        reason="NOT_OURS",
+    )
+
+
+def _after_silence(zone: TpuZone, queued_id: str, request: SliceRequest, error: GoogleError) -> QueuedResource | None:
+    """The request may or may not have been taken: look, and give up only where Google says that nothing is there."""
+    try:
+        found = _look(zone, queued_id)
+    except GoogleError:
+        return None
+    if found is None:
+        raise error
+    if not is_ours(found, request.labels):
+        raise _strangers(found, request)
+    return found
+
+
+def _recorded(zone: TpuZone, queued_id: str, operation: str) -> QueuedResource | None:
+    """The entry once it has left CREATING; but for a request that Google then turned down, it was taken in any case."""
+    try:
+        found = _look(zone, queued_id)
+        failed = zone.operation(operation).error if found is None else ""
+    except GoogleError:
+        return None
+    if failed:
+        raise GoogleError(f"{queued_id} was not queued in {zone.zone}: {failed}", reason="FAILED")
+    return found
+
+
+def _look(zone: TpuZone, queued_id: str) -> QueuedResource | None:
+    """The entry as soon as its state is another than CREATING; after a while as it is, or None where there is none."""
+    began = zone.session.clock()
+    while True:
+        found = zone.get(queued_id)
+        if found is not None and found.state is not QueueState.CREATING:
+            return found
+        patience = _APPEAR_S if found is None else _RECORD_S
+        if zone.session.clock() + _POLL_S > began + patience:
+            return found
+        zone.session.sleep(_POLL_S)

@@ -1,0 +1,119 @@
+"""Waiting for capacity: bounded, visible, and in steps so small that an interruption is noticed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from infra.errors import GoogleError
+from infra.google.errors import is_transient
+from infra.google.tpu import TpuZone
+from infra.google.tpu_types import Node, QueuedResource, QueueState
+from infra.planning.quantities import read_duration
+from infra.providers.base import Progress
+
+ACTIVE = "ACTIVE"
+WAITING = "WAITING"
+_FIRST_POLL_S, _POLL_S = 1.0, 5.0
+_OVER = (QueueState.FAILED, QueueState.SUSPENDED, QueueState.SUSPENDING, QueueState.DELETING)
+
+
+@dataclass(frozen=True)
+class Wait:
+    """What to wait for, and for how long; `behind` as in `TpuNodeInputs`."""
+
+    queued_id: str
+    accelerator_type: str
+    limit_s: float
+    behind: str
+
+
+@dataclass(frozen=True)
+class _Look:
+    queued: QueuedResource | None = None
+    node: Node | None = None
+    trouble: GoogleError | None = None
+
+    @property
+    def spoken(self) -> str:
+        if self.trouble:
+            return f"no answer from Google: {self.trouble}"
+        state = self.queued.state.value if self.queued else "not recorded yet"
+        return f"{state}, its machine is not there yet" if state == ACTIVE else state
+
+
+def wait_for_node(zone: TpuZone, wait: Wait, *, progress: Progress, warn: Progress) -> Node | None:
+    """The machine with an address. None for a further slice that has none: it is not worth holding the first one up.
+
+    Raises GoogleError for the first slice when capacity does not come in time or never will.
+    """
+    began = zone.session.clock()
+    poll_s = _FIRST_POLL_S
+    while True:
+        look = _look(zone, wait.queued_id)
+        if look.node is not None and look.node.address:
+            return look.node
+        if look.queued is not None and look.queued.state in _OVER:
+            _end(wait, _over(zone, wait, look.queued), warn)
+            return None
+        waited = zone.session.clock() - began
+        if waited + poll_s > wait.limit_s or (wait.behind and not _waits(zone, wait.behind)):
+            _end(wait, _in_vain(zone, wait, look), warn)
+            return None
+        progress(f"{look.spoken}; waiting for {read_duration(waited)} of at most {read_duration(wait.limit_s)}")
+        zone.session.sleep(poll_s)
+        poll_s = min(2 * poll_s, _POLL_S)
+
+
+def _look(zone: TpuZone, queued_id: str) -> _Look:
+    """What there is to see; Google's own trouble is part of the picture, a refusal ends the wait."""
+    try:
+        queued = zone.get(queued_id)
+        node = zone.node(queued_id) if queued is not None and queued.state is QueueState.ACTIVE else None
+    except GoogleError as error:
+        if is_transient(error):
+            return _Look(trouble=error)
+        raise GoogleError(
+            f"{error} Nothing is lost: {queued_id} keeps its place in the queue (or goes on running), and the next "
+            "`pulumi up` goes on waiting.",
+            status=error.status,
+            reason=error.reason,
+        ) from None
+    return _Look(queued, node)
+
+
+def _waits(zone: TpuZone, queued_id: str) -> bool:
+    look = _look(zone, queued_id)
+    return look.queued is not None and (look.queued.state.waits or look.queued.state is QueueState.PROVISIONING)
+
+
+def _over(zone: TpuZone, wait: Wait, queued: QueuedResource) -> str:
+    why = f": {queued.error}" if queued.error else ""
+    return (
+        f"The request {wait.queued_id} for {wait.accelerator_type} in {zone.zone} is {queued.state.value}{why}. It serves "
+        "nothing and holds quota. Run `pulumi up` again: it removes this one and asks anew; `gemma4 zones` shows where "
+        "else to ask (tpu.zone)."
+    )
+
+
+def _in_vain(zone: TpuZone, wait: Wait, look: _Look) -> str:
+    if look.queued is None and look.trouble is None:
+        return f"{wait.queued_id} is not in the queue of {zone.zone}; run `pulumi up` again to ask for it anew."
+    if look.queued is not None and look.queued.state is QueueState.ACTIVE:
+        return (
+            f"{wait.queued_id} in {zone.zone} is ACTIVE, but its machine has no address or was deleted by hand. Run "
+            "`pulumi up` again; if that does not help, give the slice back: gcloud compute tpus queued-resources delete "
+            f"{wait.queued_id} --zone {zone.zone} --force, then `pulumi up`."
+        )
+    return (
+        f"No capacity for {wait.accelerator_type} in {zone.zone} within {read_duration(wait.limit_s)} ({look.spoken}). "
+        f"{wait.queued_id} keeps its place in the queue and serves by itself once it is granted: run `pulumi up` again "
+        "to go on waiting, `gemma4 tpu status` to look, `gemma4 zones` for other zones (tpu.zone); `pulumi destroy` "
+        "gives the place up."
+    )
+
+
+def _end(wait: Wait, message: str, warn: Progress) -> None:
+    """An error for the first slice; for a further one a warning, and the stack goes on without it."""
+    if not wait.behind:
+        raise GoogleError(message, reason="NO_SLICE")
+    warn(f"{message} Until then the gateway leaves this slice out.")

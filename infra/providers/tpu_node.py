@@ -1,0 +1,104 @@
+"""The machine behind a queued resource: waits for it, for a bounded time, and says where it is.
+
+It owns nothing: what is paid for belongs to the queue entry, so a wait that fails or is interrupted loses nothing, and
+the next `pulumi up` goes on waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, UpdateResult
+
+from infra.errors import GoogleError
+from infra.google.tpu import TpuZone
+from infra.google.tpu_types import Node
+from infra.providers.base import Provider, changed, fail, progress_on, urn_under, warning_on
+from infra.providers.slice_wait import ACTIVE, WAITING, Wait, wait_for_node
+
+KIND = "TpuNode"
+_IDENTITY = ("project", "zone", "queued_id", "generation")
+
+
+@dataclass(frozen=True)
+class TpuNodeInputs:
+    """`generation` is the queue entry's `created`: a new entry means a new machine.
+
+    `behind` is empty for the first slice, whose capacity `pulumi up` waits for; a further slice names the first one's
+    queue entry, waits only while that one does, and is left out meanwhile.
+    """
+
+    project: pulumi.Input[str]
+    zone: str
+    queued_id: pulumi.Input[str]
+    generation: pulumi.Input[str]
+    accelerator_type: str
+    wait_s: int
+    behind: str
+
+
+class TpuNode(Resource, module="gemma4", name=KIND):
+    """`address` (internal IPv4) and `instance` (the machine's number) are blank while the slice waits."""
+
+    state: pulumi.Output[str]
+    address: pulumi.Output[str]
+    instance: pulumi.Output[str]
+
+    def __init__(self, name: str, args: TpuNodeInputs, opts: pulumi.ResourceOptions) -> None:
+        urn = None if opts.parent is None else urn_under(opts.parent, KIND, name)
+        props: dict[str, Any] = {**vars(args), "urn": urn, "state": None, "address": None, "instance": None}
+        super().__init__(TpuNodeProvider(), name, props, opts)
+
+
+class TpuNodeProvider(Provider):
+    """Waits, and looks again."""
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Wait for the machine; an error leaves the queue entry where it is."""
+        return CreateResult(props["queued_id"], self._waited(props))
+
+    def update(self, _id: str, _olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
+        """Go on waiting."""
+        return UpdateResult(self._waited(news))
+
+    def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
+        """Another entry is another machine; one that still waits is asked about again; how long to wait is no change."""
+        keys = changed(olds, news, _IDENTITY)
+        if keys:
+            return DiffResult(changes=True, replaces=keys)
+        return DiffResult(changes=olds.get("state") != ACTIVE)
+
+    def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
+        """Where the machine is now: one that was waited for may have come."""
+        try:
+            node = TpuZone(self.session(), props["zone"]).node(id_)
+        except GoogleError as error:
+            fail(str(error))
+        return ReadResult(id_, {**props, **_seen(node)})
+
+    def delete(self, _id: str, _props: dict[str, Any]) -> None:
+        """The machine goes with its queue entry."""
+
+    def _waited(self, props: Mapping[str, Any]) -> dict[str, Any]:
+        wait = Wait(
+            queued_id=props["queued_id"],
+            accelerator_type=props["accelerator_type"],
+            limit_s=float(props["wait_s"]),
+            behind=props["behind"],
+        )
+        urn = props.get("urn")
+        zone = TpuZone(self.session(), props["zone"])
+        try:
+            node = wait_for_node(zone, wait, progress=progress_on(urn), warn=warning_on(urn))
+        except GoogleError as error:
+            fail(str(error))
+        return {**props, **_seen(node)}
+
+
+def _seen(node: Node | None) -> dict[str, str]:
+    if node is None or not node.address:
+        return {"state": WAITING, "address": "", "instance": ""}
+    return {"state": ACTIVE, "address": node.address, "instance": node.id}

@@ -1,0 +1,155 @@
+"""One slice's three dynamic resources under the smallest possible engine: what Pulumi does with them, without Pulumi.
+
+It keeps a resource only if its `create` returned, refreshes before every `up`, and replaces what `diff` says, deleting
+first where that is asked for: the rules that decide whether a paid slice can get lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from infra.google.session import Retry
+from infra.providers.base import Provider
+from infra.providers.queued_resource import QueuedResourceProvider
+from infra.providers.serving_spec import ServingSpecProvider
+from infra.providers.tpu_node import TpuNodeProvider
+from tests.fakes.google import FakeGoogle
+from tests.fakes.google.client import FakeTime, session
+
+ZONE = "us-east5-a"
+NAME = "gemma4-v6e4-blue"
+NETWORK = "projects/demo-project/global/networks/gemma4-v6e4"
+SUBNETWORK = "projects/demo-project/regions/us-east5/subnetworks/gemma4-v6e4"
+
+
+class Clock(FakeTime):
+    """A clock on which things happen: `at` calls a function once, when so many seconds have gone by."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._due: list[tuple[float, Callable[[], object]]] = []
+
+    def at(self, seconds: float, act: Callable[[], object]) -> None:
+        self._due.append((self.now + seconds, act))
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        due = [act for when, act in self._due if when <= self.now]
+        self._due = [(when, act) for when, act in self._due if when > self.now]
+        for act in due:
+            act()
+
+
+@dataclass
+class Kept:
+    """What the engine's state holds of one resource."""
+
+    id: str
+    outputs: dict[str, Any]
+
+
+class SliceStack:
+    """`up`, `refresh` and `destroy` raise what a provider raises; `done` lists the steps of the last run."""
+
+    def __init__(self, fake: FakeGoogle, clock: Clock, slice_name: str = "blue", **changes: Any) -> None:
+        self.fake, self.clock = fake, clock
+        name = f"gemma4-v6e4-{slice_name}"
+        self.inputs: dict[str, Any] = {
+            "project": "demo-project",
+            "zone": ZONE,
+            "queued_id": name,
+            "accelerator_type": "v6e-4",
+            "runtime_version": "v2-alpha-tpuv6e",
+            "network": NETWORK,
+            "subnetwork": SUBNETWORK,
+            "service_account": "gemma4-v6e4@demo-project.iam.gserviceaccount.com",
+            "provisioning": "flex-start",
+            "valid_until_duration_s": 14400,
+            "max_run_duration_s": 86400,
+            "metadata": {"startup-script": "#!/bin/sh", "gemma4-spec": "{}", "gemma4-supervisor": "x"},
+            "labels": {"app": "gemma4", "stack": "v6e4", "managed-by": "pulumi", "slice": slice_name},
+            "tags": ["gemma4-v6e4"],
+            "known_zones": [ZONE, "us-east5-b"],
+            "replace_active": False,
+            "urn": None,
+        } | changes
+        self.wait_s = 1200
+        self.behind = ""
+        self.state: dict[str, Kept] = {}
+        self.done: list[str] = []
+        self.providers: dict[str, Provider] = {
+            "queue": QueuedResourceProvider(),
+            "node": TpuNodeProvider(),
+            "spec": ServingSpecProvider(),
+        }
+        for provider in self.providers.values():
+            provider.session = lambda: session(  # type: ignore[method-assign]
+                self.fake, self.clock, retry=Retry(attempts=3, first_s=0.5, cap_s=1)
+            )
+
+    def output(self, resource: str, key: str) -> Any:
+        return self.state[resource].outputs[key]
+
+    def refresh(self) -> None:
+        for resource in list(self.state):
+            kept = self.state[resource]
+            result = self.providers[resource].read(kept.id, dict(kept.outputs))
+            if not result.id:
+                del self.state[resource]
+            else:
+                self.state[resource] = Kept(result.id, dict(result.outs))
+
+    def up(self) -> None:
+        self.done = []
+        self.refresh()
+        self._apply("queue", {**self.inputs, "created": None, "state": None})
+        self._apply("node", self.node_inputs())
+        self._apply("spec", self.spec_inputs())
+
+    def up_killed(self) -> None:
+        """The process dies after Google has taken the request and before the state is written."""
+        self.refresh()
+        if "queue" not in self.state:
+            self.providers["queue"].create({**self.inputs, "created": None, "state": None})
+
+    def destroy(self) -> None:
+        for resource in ("spec", "node", "queue"):
+            if resource in self.state:
+                kept = self.state[resource]
+                self.providers[resource].delete(kept.id, kept.outputs)
+                del self.state[resource]
+
+    def node_inputs(self) -> dict[str, Any]:
+        same = {key: self.inputs[key] for key in ("project", "zone", "queued_id", "accelerator_type", "urn")}
+        generation = self.output("queue", "created")
+        own = {"state": None, "address": None, "instance": None}
+        return same | {"generation": generation, "wait_s": self.wait_s, "behind": self.behind} | own
+
+    def spec_inputs(self) -> dict[str, Any]:
+        same = {key: self.inputs[key] for key in ("project", "zone", "metadata", "urn")}
+        return same | {
+            "node_id": self.inputs["queued_id"],
+            "instance": self.output("node", "instance"),
+            "applied": None,
+        }
+
+    def _apply(self, resource: str, news: dict[str, Any]) -> None:
+        provider, kept = self.providers[resource], self.state.get(resource)
+        if kept is not None:
+            difference = provider.diff(kept.id, kept.outputs, news)
+            if not difference.changes:
+                return
+            if not difference.replaces:
+                self.done.append(f"update {resource}")
+                kept.outputs = dict(provider.update(kept.id, kept.outputs, news).outs or {})
+                return
+            self.done.append(f"replace {resource}")
+            if difference.delete_before_replace:
+                provider.delete(kept.id, kept.outputs)
+                del self.state[resource]
+        else:
+            self.done.append(f"create {resource}")
+        created = provider.create(news)
+        self.state[resource] = Kept(created.id, dict(created.outs or {}))
