@@ -63,8 +63,10 @@ class GoogleError(Gemma4Error):
 
 
 class ServingError(Gemma4Error):
-    """A deployed server does not serve as planned. `stage` is the step of the check that failed."""
+    """A deployed server does not serve as planned. `stage` is the step of the check that failed, `status` the HTTP
+    status of the answer that showed it, 0 if there was none."""
 
-    def __init__(self, message: str, *, stage: str = "") -> None:
+    def __init__(self, message: str, *, stage: str = "", status: int = 0) -> None:
         self.stage = stage
+        self.status = status
         super().__init__(message)

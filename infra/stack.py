@@ -8,6 +8,7 @@ from typing import Any
 import pulumi
 
 from infra.catalog import Platform
+from infra.components.checks import check_inputs
 from infra.components.foundation import Foundation, FoundationArgs
 from infra.components.gpu_service import GpuService, GpuServiceArgs
 from infra.components.images import Images, ImagesArgs
@@ -15,6 +16,7 @@ from infra.components.network import Network, NetworkArgs
 from infra.components.weights import Weights, WeightsArgs
 from infra.config import Secrets
 from infra.planning.plan import Plan
+from infra.providers.serving_check import ServingCheck
 
 Outputs = dict[str, Any]
 
@@ -53,6 +55,17 @@ def _cloud_run(plan: Plan, secrets: Secrets) -> Outputs:
                 *(weights.ready if weights else foundation.let_read_token("runtime", foundation.runtime)),
             ],
         ),
+    )
+    ServingCheck(
+        "serving-check",
+        check_inputs(
+            plan,
+            foundation,
+            url=service.service.uri,
+            generation=service.service.latest_ready_revision,
+            log={"kind": "service", "name": plan.names.prefix, "location": plan.region},
+        ),
+        opts=pulumi.ResourceOptions(parent=service, depends_on=service.callable),
     )
     return _outputs(plan, foundation, service.service.uri, weights)
 

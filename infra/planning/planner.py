@@ -92,7 +92,7 @@ class _Planner:
         speed = model.estimate(engine.max_num_seqs)
         shape = self._shape(engine)
         budget = device_budget(shape)
-        judged = judge(shape)
+        judged = judge(shape, paid_minutes=startup.from_zero.mid / 60)
         findings = (
             self._combination(engine)
             + Findings(judged.refusals, judged.warnings)

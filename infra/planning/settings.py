@@ -8,6 +8,7 @@ The field descriptions are what `gemma4 explain` prints and what docs/configurat
 from __future__ import annotations
 
 import re
+from ipaddress import IPv4Network
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -23,6 +24,17 @@ Profile = Literal["latency", "balanced", "throughput"]
 
 def _duration(text: str) -> str:
     parse_duration(text)
+    return text
+
+
+def _subnet(text: str) -> str:
+    """Cloud Run's Direct VPC egress needs a /26 at least; IPv4Network refuses an address inside the range."""
+    try:
+        known = 16 <= IPv4Network(text).prefixlen <= 26
+    except ValueError:
+        known = False
+    if not known:
+        raise ValueError("is no IPv4 range of /16 to /26; write it like 10.8.0.0/26")
     return text
 
 
@@ -50,7 +62,7 @@ LabelKey = Annotated[str, _matching(r"[a-z][a-z0-9_-]{0,62}", "team")]
 LabelValue = Annotated[str, _matching(r"[a-z0-9_-]{0,63}", "ml-platform")]
 EnvName = Annotated[str, _matching(r"[A-Za-z_][A-Za-z0-9_]*", "VLLM_LOGGING_LEVEL")]
 BucketName = Annotated[str, _matching(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]", "my-project-gemma-weights")]
-Cidr = Annotated[str, _matching(r"\d{1,3}(\.\d{1,3}){3}/(1[6-9]|2[0-6])", "10.8.0.0/26")]
+Cidr = Annotated[str, AfterValidator(_subnet)]
 
 
 def setting(default: Any, meaning: str, example: Any = None, **bounds: Any) -> Any:
@@ -112,7 +124,7 @@ class Serving(Group):
     tensor_parallel_size: int | None = setting(
         None, "Devices that share one model; default: all of the accelerator.", 2, ge=1, le=8
     )
-    block_size: Literal[8, 16, 32, 64, 128, 256] | None = setting(
+    block_size: Literal[16, 32, 64, 128, 256] | None = setting(
         None, "Tokens a KV page; default: vLLM's own choice.", 32
     )
     async_scheduling: bool | None = setting(

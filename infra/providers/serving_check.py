@@ -1,0 +1,118 @@
+"""Checks a deployed server through the URL that its users get, and keeps what it measured in its own state.
+
+It runs again when the server or its specification changed, never on a refresh: reading must not wake a server that has
+scaled to zero. Its measurements are no stack outputs, since a failed check would take every other output with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+from pulumi.dynamic import CreateResult, DiffResult, Resource, UpdateResult
+
+from infra.errors import GoogleError, ServingError
+from infra.google.identity import IdentityTokens
+from infra.google.logs import LogSource, last_lines
+from infra.google.session import GoogleSession
+from infra.providers.base import Provider, changed, fail, in_place, progress_on, urn_under
+from infra.serving.check import CheckExpectation, run_check
+from infra.serving.client import ServingClient
+
+KIND = "ServingCheck"
+_TRIGGERS = ("url", "path", "generation", "expected")
+_INPUTS = (*_TRIGGERS, "invoker", "log", "skipped")
+_LOG_LINES = 15
+
+
+@dataclass(frozen=True)
+class ServingCheckInputs:
+    """`url` is the service's base URL, `path` the prefix of one slice behind a gateway, else empty. `generation` names
+    the server: a new revision or node is checked again. `skipped` says why nothing is asked, where that is so."""
+
+    url: pulumi.Input[str]
+    path: str
+    generation: pulumi.Input[str]
+    expected: Mapping[str, Any]
+    """What the server must show: model, specHash, maxModelLen, tools, image, audio, promptTokens."""
+    predicted_kv_tokens: tuple[int, int, int]
+    """Compared and noted; a new prediction alone is no reason to check again, nor is another patience."""
+    ready_timeout_s: float
+    invoker: pulumi.Input[str]
+    log: Mapping[str, pulumi.Input[str]]
+    """Where the server logs: kind (service or tpu_node), name, location."""
+    skipped: str = ""
+
+
+class ServingCheck(Resource, module="gemma4", name=KIND):
+    """A server that has answered. `result` holds what it measured."""
+
+    result: pulumi.Output[Mapping[str, Any]]
+
+    def __init__(self, name: str, args: ServingCheckInputs, opts: pulumi.ResourceOptions) -> None:
+        urn = None if opts.parent is None else urn_under(opts.parent, KIND, name)
+        props: dict[str, Any] = {key: getattr(args, key) for key in _INPUTS}
+        props |= {"predictedKvTokens": list(args.predicted_kv_tokens), "readyTimeoutS": args.ready_timeout_s}
+        props |= {"urn": urn, "result": None}
+        super().__init__(ServingCheckProvider(), name, props, opts)
+
+
+class ServingCheckProvider(Provider):
+    """Runs the check with identity tokens of the stack's invoker account."""
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Check; an error carries stage, cause and the server's last log lines."""
+        return CreateResult(f"{props['url']}{props['path']}", {**props, "result": self._checked(props)})
+
+    def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
+        """A changed server, address or expectation is checked again."""
+        return in_place(changed(olds, news, _TRIGGERS))
+
+    def update(self, _id: str, _olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
+        """As `create`."""
+        return UpdateResult({**news, "result": self._checked(news)})
+
+    def _checked(self, props: Mapping[str, Any]) -> dict[str, Any]:
+        progress = progress_on(props.get("urn"))
+        if props["skipped"]:
+            progress(f"not checked: {props['skipped']}")
+            return {"skipped": props["skipped"]}
+        session = GoogleSession(self.access)
+        tokens = IdentityTokens(session, invoker=props["invoker"])
+        try:
+            # Made before anything is asked, so that a missing role is the first thing said.
+            tokens.token(props["url"])
+            client = ServingClient(props["url"], token=lambda: tokens.token(props["url"]), prefix=props["path"])
+            return run_check(client, expectation(props), progress=progress).to_dict()
+        except GoogleError as error:
+            fail(f"serving check, stage identity: {error}")
+        except ServingError as error:
+            fail(f"{error}\n{_log_tail(session, props['log'])}")
+
+
+def expectation(props: Mapping[str, Any]) -> CheckExpectation:
+    """The check's expectation from the resource's inputs; numbers come back from the engine as floats."""
+    expected = props["expected"]
+    low, likely, high = (int(tokens) for tokens in props["predictedKvTokens"])
+    return CheckExpectation(
+        model=expected["model"],
+        spec_hash=expected["specHash"],
+        max_model_len=int(expected["maxModelLen"]),
+        tools=bool(expected["tools"]),
+        image=bool(expected["image"]),
+        audio=bool(expected["audio"]),
+        predicted_kv_tokens=(low, likely, high),
+        prompt_tokens=int(expected["promptTokens"]),
+        ready_timeout_s=float(props["readyTimeoutS"]),
+    )
+
+
+def _log_tail(session: GoogleSession, log: Mapping[str, str]) -> str:
+    kind = LogSource.service if log["kind"] == "service" else LogSource.tpu_node
+    try:
+        lines = last_lines(session, kind(log["name"], log["location"]), limit=_LOG_LINES)
+    except GoogleError as error:
+        return f"    (its log could not be read: {error})"
+    return "\n".join(f"    {line}" for line in lines) or "    (it has logged nothing yet)"
