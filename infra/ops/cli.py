@@ -37,6 +37,15 @@ def _complete_key(incomplete: str) -> list[str]:
     return [path for path, _ in known_paths() if path.startswith(incomplete)]
 
 
+def _complete_assignment(incomplete: str) -> list[str]:
+    return [f"{path}=" for path in _complete_key(incomplete)]
+
+
+def _examples(*lines: str) -> str:
+    """An epilog that the help keeps line by line."""
+    return "\b\nExamples:\n" + "\n".join(f"  gemma4 {line}" for line in lines)
+
+
 Stack = Annotated[
     str, typer.Argument(help="Name of a stack file: l4 means Pulumi.l4.yaml.", autocompletion=_complete_stack)
 ]
@@ -46,12 +55,20 @@ Assignments = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Lay a value over the stack file, e.g. --set serving.maxModelLen=4096. Repeatable.",
+        help="Lay a value over the stack file, e.g. --set serving.maxModelLen=4096; null takes it away. Repeatable.",
+        autocompletion=_complete_assignment,
     ),
 ]
 
 
-@app.command()
+@app.command(
+    epilog=_examples(
+        "plan l4",
+        "plan l4 --set serving.maxModelLen=16384 --set profile=throughput",
+        "plan l4 --diff rtx6000",
+        "plan l4 --json --no-resources | jq .capacity",
+    )
+)
 def plan(
     stack: Stack,
     assignments: Assignments = None,
@@ -63,13 +80,18 @@ def plan(
             "--diff",
             metavar="STACK_OR_JSON",
             help="Show what changes against another stack, or a plan saved with --json.",
+            autocompletion=_complete_stack,
         ),
     ] = None,
     resources: Annotated[
         bool, typer.Option("--resources/--no-resources", help="List every resource the program would create.")
     ] = True,
 ) -> None:
-    """Decide, price and judge a stack, offline: memory, capacity, speed, start, cost, command and resources."""
+    """Decide, price and judge a stack.
+
+    Offline: memory, capacity, speed, start, cost, access, the exact vLLM command, and every resource that the real
+    program would create. Exit codes: 0 planned, 2 bad settings, 3 refused because it cannot work.
+    """
     from infra.ops.plan_command import show_plan
 
     if as_json and markdown:
@@ -79,15 +101,18 @@ def plan(
         raise typer.Exit(REFUSED)
 
 
-@app.command()
+@app.command(epilog=_examples("stacks", "stacks --json"))
 def stacks(as_json: AsJson = False) -> None:
-    """List the stack files here: model, accelerator, verdict, capacity, $/hour."""
+    """List the stack files here.
+
+    One line each: model, accelerator, place, verdict, capacity and $/hour; a file that cannot be read says why.
+    """
     from infra.ops.plan_command import show_stacks
 
     show_stacks(as_json=as_json)
 
 
-@app.command()
+@app.command(epilog=_examples("explain serving.maxModelLen", "explain tpu", "explain"))
 def explain(
     key: Annotated[
         str,
@@ -97,13 +122,22 @@ def explain(
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Say what a setting means, its type, default and range; without a key, list them all."""
+    """Say what a setting means.
+
+    Meaning, type, default, range, and a line to copy; a group lists its members, without a key all are listed.
+    """
     from infra.ops.explain import show_setting
 
     show_setting(key, as_json=as_json)
 
 
-@app.command()
+@app.command(
+    epilog=_examples(
+        "recommend --users 8",
+        "recommend --model 31b --context 32768 --users 16 --min-tokens-per-second 15",
+        "recommend --max-usd-per-hour 2 --json",
+    )
+)
 def recommend(
     model: Annotated[str | None, typer.Option(help="Catalog id, or a part of it; default: all models.")] = None,
     context: Annotated[int, typer.Option(help="Longest prompt plus answer, tokens.", min=256)] = 8192,
@@ -117,7 +151,11 @@ def recommend(
     top: Annotated[int, typer.Option(help="Rows to print.", min=1)] = 10,
     as_json: AsJson = False,
 ) -> None:
-    """Rank what the catalog could serve for a need: fits, speed, cost. Predictions, with their bands."""
+    """Rank what could serve a need.
+
+    Plans every model of the catalog on every machine, drops what does not fit, is too slow or too dear, and ranks the
+    rest by price. Exit code 3: nothing meets the need.
+    """
     from infra.ops.recommend_command import show_recommendations
     from infra.planning.recommend import Need
 
@@ -150,9 +188,8 @@ def _report(error: Gemma4Error, faults: Sequence[Fault], verdict: str, code: int
     if "--json" in arguments:
         listed = [{"key": f.key, "fact": f.fact, "consequence": f.consequence, "fix": f.fix} for f in faults]
         print(json.dumps({"schema": 1, "verdict": verdict, "error": str(error), "faults": listed}, indent=2))
-    elif len(faults) > 1:
-        print(f"{verdict}, {len(faults)} things to mend; nothing was planned or created:", file=sys.stderr)
-        print("\n".join(f"  {line}" for line in str(error).splitlines()), file=sys.stderr)
-    else:
-        print(f"{verdict}: {error}", file=sys.stderr)
+        return code
+    count = f", {len(faults)} things to mend" if len(faults) > 1 else ""
+    print(f"{verdict}{count}; nothing was planned or created:", file=sys.stderr)
+    print("\n".join(f"  {line}" for line in str(error).splitlines()), file=sys.stderr)
     return code

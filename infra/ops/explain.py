@@ -6,10 +6,11 @@ import json
 from typing import Any, get_args
 
 from pydantic import BaseModel
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from infra.errors import SettingsError
+from infra.planning.report.terminal import show
 from infra.planning.resolve import known_paths, nearest, subgroup
 
 
@@ -46,27 +47,26 @@ def describe_setting(path: str, field: Any) -> dict[str, Any]:
 
 
 def _show_one(row: dict[str, Any]) -> None:
-    console = Console(highlight=False, soft_wrap=True)
-    console.print(f"{row['key']}: {row['meaning']}", markup=False)
+    lines = [f"{row['key']}: {row['meaning']}"]
     facts = [("type", row["type"]), ("default", _default(row)), ("range", row["range"])]
-    for name, value in facts:
-        if value:
-            console.print(f"  {name:<8} {value}", markup=False)
+    lines += [f"  {name:<8} {value}" for name, value in facts if value]
     if row["example"] is not None:
         root, *rest = row["key"].split(".")
         inline = json.dumps(row["example"]) if not isinstance(row["example"], str) else row["example"]
         for part in reversed(rest):
             inline = f"{{{part}: {inline}}}"
-        console.print(f"  write    gemma4:{root}: {inline}", markup=False)
+        lines.append(f"  write    gemma4:{root}: {inline}")
+    show(Text("\n".join(lines)))
 
 
 def _show_table(rows: list[dict[str, Any]]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("setting", "default", "meaning"):
+    table.add_column("setting", no_wrap=True)
+    for column in ("default", "meaning"):
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(row["key"], _default(row), row["meaning"])
-    Console(highlight=False).print(table)
+        table.add_row(row["key"], Text(_default(row)), Text(row["meaning"]))
+    show(table)
 
 
 def _default(row: dict[str, Any]) -> str:

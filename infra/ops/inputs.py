@@ -1,4 +1,4 @@
-"""From a command line to a plan: the project folder, `--set` values, and the comparison that `--diff` names."""
+"""From a command line to a plan: the project folder, `--set` values, and a plan that was saved."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from infra.errors import Fault, SettingsError
 from infra.planning.plan import Plan
 from infra.planning.planner import make_plan
-from infra.planning.stackfile import StackFile, read_stack, stack_names
+from infra.planning.report.data import SCHEMA
+from infra.planning.stackfile import UNREADABLE, StackFile, parse_yaml, read_stack, stack_names
 
 
 @dataclass(frozen=True)
@@ -49,42 +48,29 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
     for assignment in assignments:
         key, separator, text = assignment.partition("=")
         if not separator or not key.strip():
-            faults.append(
-                Fault(
-                    "--set",
-                    f"{assignment!r} is not key=value.",
-                    fix="Write for example --set serving.maxModelLen=4096.",
-                )
-            )
+            fix = "Write for example --set serving.maxModelLen=4096."
+            faults.append(Fault("--set", f"{assignment!r} is not key=value.", fix=fix))
             continue
         try:
-            values[key.strip()] = yaml.safe_load(text)
-        except yaml.YAMLError:
-            faults.append(
-                Fault(
-                    key,
-                    f"{text!r} is not a YAML value.",
-                    fix="Quote it, for example --set 'access.invokers=[\"group:a@b.c\"]'.",
-                )
-            )
+            values[key.strip()] = parse_yaml(text)
+        except UNREADABLE:
+            fix = "Quote it, for example --set 'access.invokers=[\"group:a@b.c\"]'."
+            faults.append(Fault(key, f"{text!r} is not a YAML value.", fix=fix))
     if faults:
         raise SettingsError(faults)
     return values
 
 
-def comparison(name: str, root: Path) -> dict[str, Any]:
-    """The plan to compare with, as JSON data: another stack's name, or a file that `gemma4 plan --json` wrote."""
-    from infra.planning.report.data import as_json
-
-    path = Path(name)
-    if not path.is_file():
-        return as_json(plan_stack(name, root=root).plan)
+def saved_plan(path: Path) -> dict[str, Any]:
+    """The data that `gemma4 plan --json` wrote into a file. Raises SettingsError."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError):
         data = None
-    if not isinstance(data, dict) or "verdict" not in data or "vllm" not in data:
-        raise SettingsError(
-            [Fault("--diff", f"{name} is not a plan.", fix=f"Write one with: gemma4 plan STACK --json > {name}")]
-        )
+    if not isinstance(data, dict) or not {"stack", "verdict", "vllm"} <= set(data):
+        fix = "Write one with: gemma4 plan STACK --json > plan.json"
+        raise SettingsError.of("--diff", f"{path} is not a plan.", "There is nothing to compare with.", fix)
+    if data.get("schema") != SCHEMA:
+        fact = f"{path} has schema {data.get('schema')}, this program writes {SCHEMA}."
+        raise SettingsError.of("--diff", fact, "The numbers might not mean the same.", "Write it anew with --json.")
     return data

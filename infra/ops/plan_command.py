@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from infra.errors import Gemma4Error
-from infra.ops.inputs import Planned, comparison, plan_stack, project_root
+from infra.ops.inputs import Planned, plan_stack, project_root, saved_plan
 from infra.planning.report.data import ResourceList, as_json
 
 
@@ -18,7 +19,7 @@ def show_plan(
     root = project_root()
     planned = plan_stack(stack, assignments, root=root)
     listed = list_resources(planned, root) if resources else None
-    before = comparison(diff, root) if diff is not None else None
+    before = _comparison(diff, root, resources=resources) if diff is not None else None
     if as_json:
         _print_json(planned, listed, before)
     elif markdown:
@@ -30,6 +31,14 @@ def show_plan(
 
         print_plan(planned.plan, listed, before)
     return planned.plan.refused
+
+
+def _comparison(name: str, root: Path, *, resources: bool) -> dict[str, Any]:
+    """The plan to compare with, as JSON data: a file that `gemma4 plan --json` wrote, or another stack's name."""
+    if Path(name).is_file():
+        return saved_plan(Path(name))
+    other = plan_stack(name, root=root)
+    return as_json(other.plan, list_resources(other, root) if resources else None)
 
 
 def _print_json(planned: Planned, listed: ResourceList | None, before: dict[str, object] | None) -> None:
@@ -62,23 +71,25 @@ def show_stacks(*, as_json: bool) -> None:
     if as_json:
         print(json.dumps(rows, indent=2))
         return
-    from rich.console import Console
     from rich.table import Table
+
+    from infra.planning.report.terminal import show
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("stack", "model", "accelerator", "where", "verdict"):
-        table.add_column(column)
+        table.add_column(column, no_wrap=True, overflow="fold")
     for column in ("KV tokens", "$/hour"):
         table.add_column(column, justify="right")
     for row in rows:
         if "error" in row:
-            table.add_row(str(row["stack"]), str(row["error"]))
+            table.add_row(str(row["stack"]), "", "", "", str(row["error"]))
         else:
+            verdict = f"{row['verdict']}{'' if row['deployable'] else ', plan only'}"
             tokens, price = f"≈ {row['kvTokens']:,}", f"{row['usdPerHour']:.2f}"
             table.add_row(
-                *(str(row[key]) for key in ("stack", "model", "accelerator", "location", "verdict")), tokens, price
+                *(str(row[key]) for key in ("stack", "model", "accelerator", "location")), verdict, tokens, price
             )
-    Console(highlight=False).print(table)
+    show(table)
 
 
 def _stack_row(name: str, root: Path) -> dict[str, object]:

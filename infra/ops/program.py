@@ -25,6 +25,7 @@ import pulumi
 from pulumi.runtime import mocks, rpc
 from pulumi.runtime.stack import run_pulumi_func
 
+from infra.errors import Gemma4Error
 from infra.ops.inputs import Planned
 from infra.planning.names import UNKNOWN_PROJECT
 from infra.planning.report.data import ResourceList, ResourceRow
@@ -56,10 +57,13 @@ class Registration:
 
 @dataclass(frozen=True)
 class Run:
-    """What one run of the program registered, in order, the stack itself first, and what it logged."""
+    """What one run of the program registered, in order, the stack itself first; what it said; and how it ended."""
 
     resources: tuple[Registration, ...]
     messages: tuple[str, ...]
+    """Of level info and above, each with its level: `error: …`."""
+    exit_code: int = 0
+    """Not 0 where the program refused."""
 
 
 def run_program(
@@ -68,7 +72,7 @@ def run_program(
     """Run `__main__.py` in `root` with `config` (as a stack file's `config:` holds it: objects or text).
 
     `outputs` adds outputs to what a resource's inputs already say; with `preview` everything else stays unknown.
-    Raises what the program raises; SystemExit where it refused.
+    A secret is `{"secure": value}`; the program gets the value, marked as a secret. Raises what the program raises.
     """
     return contextvars.copy_context().run(_run, root, stack, config, preview, outputs)
 
@@ -79,6 +83,8 @@ def resource_list(root: Path, planned: Planned) -> ResourceList:
     config = {f"gcp:{key}": value for key, value in file.gcp.items()}
     config |= {f"{NAMESPACE}:{key}": value for key, value in laid_over(file.settings, planned.overrides).items()}
     run = run_program(root, planned.plan.stack, config)
+    if run.exit_code:
+        raise Gemma4Error("the program stopped, so its resources are not known: " + "; ".join(run.messages))
     rows = tuple(ResourceRow(item.type, item.name, _component(item, run)) for item in run.resources)
     # Registrations race each other; the list must not.
     return ResourceList(tuple(sorted(rows, key=lambda row: (row.component, row.type, row.name))), pending(planned.plan))
@@ -94,18 +100,21 @@ def _run(root: Path, stack: str, config: Mapping[str, Any], preview: bool, outpu
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)  # before set_mocks, which otherwise waits on another loop for ever
     log = _MessageLog()
-    logger = logging.Logger("program")
+    logger = logging.Logger("program", level=logging.INFO)
     logger.addHandler(log)
     recorder = _Recorder(_Echo(outputs))
     mocks.set_mocks(recorder.mocks, project="gemma4", stack=stack, preview=preview, logger=logger, monitor=recorder)
     pulumi.runtime.set_all_config(*_as_pulumi_holds_it(config))
+    exit_code = 0
     try:
         with _inside(root):
             loop.run_until_complete(run_pulumi_func(lambda: _execute(root)))
+    except SystemExit as end:
+        exit_code = end.code if isinstance(end.code, int) else 1
     finally:
         asyncio.set_event_loop(None)
         loop.close()
-    return Run(tuple(recorder.registrations), tuple(log.messages))
+    return Run(tuple(recorder.registrations), tuple(log.messages), exit_code)
 
 
 def _execute(root: Path) -> None:
@@ -117,7 +126,7 @@ def _as_pulumi_holds_it(config: Mapping[str, Any]) -> tuple[dict[str, str], list
     secrets = []
     for key, value in config.items():
         if isinstance(value, Mapping) and set(value) == {"secure"}:
-            values[key] = REDACTED
+            values[key] = value["secure"] or REDACTED
             secrets.append(key)
         else:
             values[key] = value if isinstance(value, str) else json.dumps(value)
@@ -147,7 +156,7 @@ class _MessageLog(logging.Handler):
         self.messages: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.messages.append(record.getMessage())
+        self.messages.append(f"{record.levelname.lower()}: {record.getMessage()}")
 
 
 class _Echo(mocks.Mocks):

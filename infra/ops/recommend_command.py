@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from infra.planning.quantities import read_rate, read_usd
 from infra.planning.recommend import Candidate, Need, Recommendation, recommend
+from infra.planning.report.terminal import show
 
 
 def show_recommendations(need: Need, *, top: int, as_json: bool) -> bool:
@@ -30,27 +31,42 @@ def show_recommendations(need: Need, *, top: int, as_json: bool) -> bool:
 
 
 def _show(need: Need, found: Recommendation, top: int) -> None:
-    console = Console(highlight=False)
-    shape = f"prompts of {need.prompt_tokens:,} and answers of {need.output_tokens:,}"
-    console.print(f"{need.users} user(s), {need.context:,} tokens of context, {shape}")
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("model")
-    table.add_column("accelerator")
+    table.add_column("model", no_wrap=True, overflow="fold")
+    table.add_column("accelerator", no_wrap=True, overflow="fold")
     for column in ("replicas", "$/hour", "tok/s each", "tok/s in all", "$/M tokens", "holds"):
         table.add_column(column, justify="right")
     table.add_column("measured")
     for candidate in found.candidates[:top]:
         table.add_row(*_row(candidate, need))
-    console.print(table)
-    console.print("Speeds and $/M tokens are predictions: ±20 % dense, ±35 % 26B-A4B, more where the plan says so.")
+    shape = f"prompts of {need.prompt_tokens:,} and answers of {need.output_tokens:,}"
+    show(f"{need.users} user(s), {need.context:,} tokens of context, {shape}", table, *_below(found, top))
+
+
+def _below(found: Recommendation, top: int) -> Iterator[str]:
+    yield "Speeds and $/M tokens are predictions: ±20 % dense, ±35 % 26B-A4B, more where the plan says so."
+    if any(not candidate.plan.accelerator.deployable for candidate in found.candidates[:top]):
+        yield "* planned and priced only: no component builds it yet."
     if len(found.candidates) > top:
-        console.print(f"{len(found.candidates) - top} more: --top {len(found.candidates)}")
+        yield f"{len(found.candidates) - top} more: --top {len(found.candidates)}"
     if found.rejected:
-        console.print(f"Left out: {_why(found)}")
-    best = found.candidates[0]
-    console.print(f"\nPlan the first one: write model {best.plan.model.id}, accelerator {best.plan.accelerator.id} and")
-    for path, value in best.changes.items():
-        console.print(f"  {path}: {value}")
+        yield f"Left out: {_why(found)}"
+    yield "\nThe first one as a stack file; plan it with: gemma4 plan STACK"
+    yield "\n".join(f"  {line}" for line in stack_file(found.candidates[0]))
+
+
+def stack_file(candidate: Candidate) -> list[str]:
+    """Lines of a stack file that asks for a candidate."""
+    tree: dict[str, Any] = {}
+    for path, value in candidate.changes.items():
+        group, _, key = path.partition(".")
+        tree.setdefault(group, {})[key] = value
+    lines = ["config:", f"  gemma4:model: {candidate.plan.model.id}"]
+    lines.append(f"  gemma4:accelerator: {candidate.plan.accelerator.id}")
+    for group, values in tree.items():
+        lines.append(f"  gemma4:{group}:")
+        lines += [f"    {key}: {value}" for key, value in values.items()]
+    return lines
 
 
 def _row(candidate: Candidate, need: Need) -> list[str]:

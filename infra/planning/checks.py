@@ -6,15 +6,17 @@ place cannot do (exit code 3), and what is merely worth a warning.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from infra.catalog import Accelerator, Architecture, Assistant, Backend, Model, Platform
+from infra.catalog.flags import flag_table
 from infra.errors import Fault
 from infra.planning.faults import Findings
 from infra.planning.names import check_stack_name
 from infra.planning.quantities import parse_duration
 from infra.planning.settings import Settings
-from infra.planning.vllm import VIDEO_TOKENS, check_arguments
+from infra.planning.vllm import UNPLANNED_FLAGS, VIDEO_TOKENS, check_arguments
 
 _FLEX_START_S = (600, 7 * 86_400)
 _TEMPERATE_CONCURRENCY = 8
@@ -31,6 +33,7 @@ def bad_settings(stack: str, settings: Settings) -> list[Fault]:
                 "hfTokenSecret", fact, "Two sources of one token would contradict each other.", "Keep one of the two."
             )
         )
+    faults += _secrets_in_clear(settings)
     if settings.weights.source == "existing" and settings.weights.bucket is None:
         fact = "is missing with weights.source: existing."
         faults.append(Fault("weights.bucket", fact, "There is no bucket to read.", "Write weights.bucket: my-bucket."))
@@ -44,6 +47,24 @@ def bad_settings(stack: str, settings: Settings) -> list[Fault]:
             Fault("tpu.slices", "names a slice twice.", "Two slices would share one id.", "Write [blue, green].")
         )
     return faults
+
+
+_SECRET_NAME = re.compile(r"(\w+_)?(TOKEN|SECRET|PASSWORD|API_KEY)", re.IGNORECASE)
+_TOKEN = re.compile(r"hf_\w{20,}")
+
+
+def _secrets_in_clear(settings: Settings) -> Iterator[Fault]:
+    """Secrets where they do not belong. The message never holds the value."""
+    consequence = "It would stand in the repository and in the state for everyone to read."
+    remedy = "Take it out, revoke it, and run: pulumi config set --secret gemma4:hfToken"
+    if _TOKEN.fullmatch(settings.hf_token_secret or ""):
+        yield Fault("hfTokenSecret", "holds a token itself, not the name of a secret.", consequence, remedy)
+    for name, value in settings.serving.env.items():
+        if _TOKEN.fullmatch(value):
+            yield Fault(f"serving.env.{name}", "holds a token.", consequence, remedy)
+        elif _SECRET_NAME.fullmatch(name):
+            fix = "Use hfToken or hfTokenSecret for Hugging Face; callers are let in with access.invokers."
+            yield Fault(f"serving.env.{name}", "is a secret by its name.", consequence, fix)
 
 
 def check_combination(
@@ -261,6 +282,11 @@ def _warnings(settings: Settings, accelerator: Accelerator, location: str) -> It
             fact = f"{scaling.concurrency} is far above serving.maxNumSeqs {seqs}."
             fix = f"Write about {2 * seqs}, so that Cloud Run starts another instance instead."
             yield Fault("scaling.concurrency", fact, "Requests would queue inside the server.", fix)
+    for written in settings.vllm_args:
+        if (flag := flag_table().main_spelling(written)) in UNPLANNED_FLAGS:
+            fact = f"{flag} changes memory or devices in ways that this plan does not follow."
+            fix = "Measure before you rely on the numbers above."
+            yield Fault(f"vllmArgs.{written}", fact, "Capacity, speed and verdict are those without it.", fix)
 
 
 def _number(version: str) -> tuple[int, ...]:

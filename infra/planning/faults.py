@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +39,14 @@ _WRONG_TYPE = {
 }
 
 
+def describe_all(errors: Iterable[Mapping[str, Any]], root: type[BaseModel]) -> list[Fault]:
+    """The faults behind the entries of a pydantic ValidationError of `root`; a list's own length is no news when its
+    members are wrong."""
+    entries = list(errors)
+    inner = {entry["loc"][:-1] for entry in entries}
+    return [describe(entry, root) for entry in entries if not (entry["type"] == "too_short" and entry["loc"] in inner)]
+
+
 def describe(error: Mapping[str, Any], root: type[BaseModel]) -> Fault:
     """The fault behind one entry of a pydantic ValidationError of `root`."""
     path = [part for part in error["loc"] if part != "[key]"]
@@ -45,19 +54,22 @@ def describe(error: Mapping[str, Any], root: type[BaseModel]) -> Fault:
     key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
     kind, value, context = error["type"], error.get("input"), error.get("ctx", {})
     hint = f"Write for example {_spell(key, field)}." if field is not None and field.examples else ""
+    if kind == "string_type" and isinstance(value, bool | int | float):
+        what = "true or false" if isinstance(value, bool) else "a number"
+        return Fault(key, f"{shown(value)} is read as {what}, not as text.", fix=_in_quotes(key, value, field))
     if kind in _WRONG_TYPE:
-        return Fault(key, f"{_show(value)} {_WRONG_TYPE[kind]}.", fix=hint)
+        return Fault(key, f"{shown(value)} {_WRONG_TYPE[kind]}.", fix=hint)
     if kind == "literal_error":
         return _not_a_choice(key, value, context["expected"])
     if kind in ("greater_than_equal", "greater_than"):
         floor = context.get("ge", context.get("gt"))
         return Fault(
-            key, f"{_show(value)} is too small: {'at least' if 'ge' in context else 'more than'} {floor:g}.", fix=hint
+            key, f"{shown(value)} is too small: {'at least' if 'ge' in context else 'more than'} {floor:g}.", fix=hint
         )
     if kind in ("less_than_equal", "less_than"):
         ceiling = context.get("le", context.get("lt"))
         return Fault(
-            key, f"{_show(value)} is too large: {'at most' if 'le' in context else 'less than'} {ceiling:,g}.", fix=hint
+            key, f"{shown(value)} is too large: {'at most' if 'le' in context else 'less than'} {ceiling:,g}.", fix=hint
         )
     if kind == "missing":
         return Fault(key, "is missing.", fix=hint)
@@ -66,8 +78,8 @@ def describe(error: Mapping[str, Any], root: type[BaseModel]) -> Fault:
         count = context.get("min_length", context.get("max_length"))
         return Fault(key, f"has {context.get('actual_length', 0)} entries, {bound} {count} are needed.", fix=hint)
     if kind == "value_error":
-        return Fault(key, f"{_show(value)} {context['error']}.")
-    return Fault(key, f"{_show(value)} is not valid here: {error['msg']}.", fix=hint)
+        return Fault(key, f"{shown(value)} {context['error']}.")
+    return Fault(key, f"{shown(value)} is not valid here: {error['msg']}.", fix=hint)
 
 
 def _field(path: list[Any], root: type[BaseModel]) -> Any:
@@ -85,18 +97,41 @@ def _not_a_choice(key: str, value: Any, expected: str) -> Fault:
     choices = [choice.strip("'") for choice in expected.replace(" or ", ", ").split(", ")]
     match = difflib.get_close_matches(str(value).lower(), choices, n=1, cutoff=0.5)
     near = f"Did you mean {match[0]}?" if match else ""
-    return Fault(key, f"{_show(value)} is not one of {', '.join(choices)}.", fix=near)
+    return Fault(key, f"{shown(value)} is not one of {', '.join(choices)}.", fix=near)
 
 
-def _show(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A wrong value as a message quotes it: short, and spelled as it was written."""
     if isinstance(value, Mapping):
         return "a group of keys"
-    text = repr(value) if isinstance(value, str) else str(value)
+    text = repr(value) if isinstance(value, str) else _yaml(value)
     return text if len(text) <= 80 else f"{text[:77]}…"
 
 
+def example(field: Any) -> str:
+    """A good value of a field, as a stack file spells it."""
+    return _yaml(field.examples[0]) if field.examples else "…"
+
+
 def _spell(key: str, field: Any) -> str:
-    value = field.examples[0]
-    if isinstance(value, bool):
-        value = str(value).lower()
-    return f"{key.split('[')[0]}: {value}"
+    """The example with the key before it; of a map the entry that the example holds."""
+    value, name = field.examples[0], key.split("[")[0]
+    if isinstance(value, Mapping):
+        entry, inner = next(iter(value.items()))
+        return f"{name.rsplit('.', 1)[0]}.{entry}: {_yaml(inner)}"
+    return f"{name}: {_yaml(value)}"
+
+
+def _yaml(value: Any) -> str:
+    """A value in YAML's flow style."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {_yaml(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_yaml(item) for item in value) + "]"
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def _in_quotes(key: str, value: Any, field: Any) -> str:
+    if field is None or isinstance(field.examples[0], Mapping):
+        return f'Write {key}: "{_yaml(value)}".'
+    return f"Write for example {_spell(key, field)}; in quotes where it looks like a number."

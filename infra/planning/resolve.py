@@ -2,6 +2,7 @@
 
 Layers, lowest first: defaults < recipe of the pair < recipe of its profile < stack file < command line. Values are laid
 over each other leaf by leaf, and only the result is validated, once, so that all faults of all layers come back together.
+A null takes away what the layers below say: the default stands again, or the planner chooses.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from infra.catalog import Catalog, Recipe, catalog
 from infra.errors import CatalogError, Fault, SettingsError
-from infra.planning.faults import describe
+from infra.planning.faults import describe_all, example, shown
 from infra.planning.settings import SECRET_KEY, Settings
 
 
@@ -56,7 +57,8 @@ def resolve(
     if faults:
         faults += _invalid(chosen, facts)
         raise SettingsError(_unique(faults))
-    pair, profile = (chosen["model"], chosen["accelerator"]), chosen.get("profile", "balanced")
+    pair = (chosen["model"], chosen["accelerator"])
+    profile: Any = Settings.model_fields["profile"].default if chosen.get("profile") is None else chosen["profile"]
     layers_of_pair = (facts.recipe(*pair), facts.recipe(*pair, profile))
     recipes = tuple(recipe for recipe in layers_of_pair if recipe is not None)
     layers: list[tuple[Origin, Mapping[str, Any]]] = [
@@ -69,15 +71,17 @@ def resolve(
     for origin, layer in layers:
         values.update(layer)
         origins.update(dict.fromkeys(layer, origin))
+    values = {path: value for path, value in values.items() if value is not None}
     settings = _validated(values, origins)
-    every = {path: origins.get(path, Origin.DEFAULT) for path in leaf_paths(settings)}
+    every = {path: origins[path] if path in values else Origin.DEFAULT for path in leaf_paths(settings)}
     return Resolved(settings, every, recipes)
 
 
 def laid_over(stack_file: Mapping[str, Any], command_line: Mapping[str, Any]) -> dict[str, Any]:
     """The nested section with dotted `command_line` values in it, as if they had been written in the stack file."""
     leaves = dict(_leaves(stack_file, Settings, "", [])) | dict(_leaves(_nested(command_line), Settings, "", []))
-    tree = _tree(leaves)
+    # Recipes set no value of the first level, so a null there only takes the stack file's away.
+    tree = {key: value for key, value in _tree(leaves).items() if value is not None}
     return tree | ({SECRET_KEY: {"secure": ""}} if tree.get(SECRET_KEY) else {})
 
 
@@ -108,11 +112,11 @@ def subgroup(field: Any) -> type[BaseModel] | None:
     return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
 
 
-def nearest(word: str, known: Sequence[str]) -> str:
-    """` Did you mean x?`, or an empty string where nothing is near."""
+def nearest(word: str, known: Sequence[str], prefix: str = "") -> str:
+    """`Did you mean x?` with `prefix` before the nearest of `known`, or an empty string where nothing is near."""
     lower = {item.lower(): item for item in known}
     match = difflib.get_close_matches(word.lower(), list(lower), n=1, cutoff=0.6)
-    return f"Did you mean {lower[match[0]]}?" if match else ""
+    return f"Did you mean {prefix}{lower[match[0]]}?" if match else ""
 
 
 def _leaves(
@@ -122,7 +126,7 @@ def _leaves(
     for key, value in raw.items():
         path = f"{prefix}{key}"
         if key not in fields:
-            faults.append(_unknown_key(path, str(key), list(fields)))
+            faults.append(_unknown_key(prefix, str(key), list(fields)))
         elif path == SECRET_KEY:
             yield path, _token(value, faults)
         elif (inner := subgroup(fields[key])) is not None:
@@ -131,17 +135,22 @@ def _leaves(
             elif value is not None:
                 members = ", ".join(field.alias or name for name, field in inner.model_fields.items())
                 faults.append(
-                    Fault(path, f"{value!r} is not a group of settings.", fix=f"Write keys under it: {members}.")
+                    Fault(path, f"{shown(value)} is not a group of settings.", fix=f"Write keys under it: {members}.")
                 )
         elif isinstance(value, Mapping) and not _is_map(fields[key]):
             faults.append(Fault(path, "takes one value, not a group.", fix=f"Write {path}: {example(fields[key])}."))
         elif isinstance(value, Mapping):
             yield from ((f"{path}.{entry}", item) for entry, item in value.items())
-        else:
+        elif not _is_map(fields[key]):
             yield path, value
+        elif value is not None:
+            fix = f"Write keys under it, for example {path}: {example(fields[key])}."
+            faults.append(Fault(path, f"{shown(value)} is not a group of keys.", fix=fix))
 
 
-def _token(value: Any, faults: list[Fault]) -> bool:
+def _token(value: Any, faults: list[Fault]) -> bool | None:
+    if value is None:
+        return None
     if isinstance(value, Mapping) and set(value) == {"secure"}:
         return True
     faults.append(
@@ -159,20 +168,14 @@ def _is_map(field: Any) -> bool:
     return str(field.annotation).startswith("dict")
 
 
-def example(field: Any) -> str:
-    """An example value of a field, as YAML would spell it."""
-    if not field.examples:
-        return "…"
-    value = field.examples[0]
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _unknown_key(path: str, key: str, siblings: list[str]) -> Fault:
-    fix = nearest(key, siblings)
-    if not fix:
-        elsewhere = [known for known, _ in known_paths() if known.rsplit(".", 1)[-1].lower() == key.lower()]
-        fix = f"Did you mean {elsewhere[0]}?" if elsewhere else f"Known here: {', '.join(siblings)}."
-    return Fault(path, "no such setting.", "It would have no effect.", fix)
+def _unknown_key(prefix: str, key: str, siblings: list[str]) -> Fault:
+    """Nearest first: the same letters here, the same name elsewhere, then what looks alike here."""
+    word = key.lower().replace("_", "").replace("-", "")
+    same = [f"{prefix}{known}" for known in siblings if known.lower() == word]
+    same += [known for known, _ in known_paths() if known.rsplit(".", 1)[-1].lower() == word]
+    fix = f"Did you mean {same[0]}?" if same else nearest(key, siblings, prefix)
+    known_here = f"Known here: {', '.join(siblings)}."
+    return Fault(f"{prefix}{key}", "no such setting.", "It would have no effect.", fix or known_here)
 
 
 def _unknown_ids(chosen: Mapping[str, Any], facts: Catalog) -> list[Fault]:
@@ -181,9 +184,9 @@ def _unknown_ids(chosen: Mapping[str, Any], facts: Catalog) -> list[Fault]:
         value = chosen.get(key)
         if value is None:
             faults.append(Fault(key, "is missing.", fix=f"Write one of: {', '.join(known)}."))
-        elif value not in known:
+        elif not isinstance(value, str) or value not in known:
             hint = nearest(str(value), list(known)) or f"Known: {', '.join(known)}."
-            faults.append(Fault(key, f"{value!r} is not in the catalog.", fix=hint))
+            faults.append(Fault(key, f"{shown(value)} is not in the catalog.", "It cannot be planned.", hint))
     return faults
 
 
@@ -220,7 +223,7 @@ def _validated(values: Mapping[str, Any], origins: Mapping[str, Origin]) -> Sett
     try:
         return Settings.model_validate(_tree(values))
     except ValidationError as error:
-        faults = [describe(item, Settings) for item in error.errors(include_url=False)]
+        faults = describe_all(error.errors(include_url=False), Settings)
         ours = [fault for fault in faults if origins.get(fault.key) in (Origin.RECIPE, Origin.PROFILE)]
         if ours:
             raise CatalogError(f"a recipe of the catalog is wrong: {ours[0]}") from None
@@ -230,10 +233,11 @@ def _validated(values: Mapping[str, Any], origins: Mapping[str, Origin]) -> Sett
 def _invalid(chosen: Mapping[str, Any], facts: Catalog) -> list[Fault]:
     """Type and range faults of what was written, found although model or accelerator are already wrong."""
     stand_ins = {"model": next(iter(facts.models)), "accelerator": next(iter(facts.accelerators))}
+    written = {path: value for path, value in chosen.items() if value is not None}
     try:
-        Settings.model_validate(_tree({**chosen, **stand_ins}))
+        Settings.model_validate(_tree({**written, **stand_ins}))
     except ValidationError as error:
-        return [describe(item, Settings) for item in error.errors(include_url=False)]
+        return describe_all(error.errors(include_url=False), Settings)
     return []
 
 

@@ -6,7 +6,7 @@ It decides nothing about the values; `resolve.py` does, in a real run as well, s
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,16 +40,13 @@ def read_stack(root: Path, stack: str) -> StackFile:
     names = stack_names(root)
     if stack not in names:
         hint = nearest(stack, names) or f"Stacks here: {', '.join(names) or 'none'}."
-        raise SettingsError([Fault(stack, f"there is no stack file {path.name} in {root}.", fix=hint)])
+        raise SettingsError.of("stack", f"there is no stack file Pulumi.{stack}.yaml in {root}.", fix=hint)
     document = _load(path)
     config = document.get("config") or {}
     if not isinstance(config, Mapping):
-        raise SettingsError(
-            [Fault(path.name, "`config` is not a group of keys.", fix="Write config:, then gemma4:model: … under it.")]
-        )
-    return StackFile(
-        stack, path, *split_config({str(key): _as_pulumi_gives_it(value) for key, value in config.items()})
-    )
+        fix = "Write config:, then gemma4:model: … under it."
+        raise SettingsError.of(path.name, "`config` is not a group of keys.", "Nothing would be set.", fix)
+    return StackFile(stack, path, *split_config(_as_pulumi_gives_them(config)))
 
 
 def split_config(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -86,8 +83,29 @@ def _object(value: Any) -> Any:
     return value
 
 
-def _as_pulumi_gives_it(value: Any) -> Any:
-    """Top-level scalars of a stack file reach a Pulumi program as text."""
+UNREADABLE = (yaml.YAMLError, ValueError, RecursionError)
+"""What `parse_yaml` raises: ValueError for a date that is none, and for a value that holds itself."""
+
+
+def parse_yaml(text: str) -> Any:
+    """The value of a YAML text, read strictly and without tags."""
+    value = yaml.load(text, Loader=_StrictLoader)  # noqa: S506  a safe loader, made stricter
+    json.dumps(value, default=str, skipkeys=True)  # refuses a value that holds itself
+    return value
+
+
+def _as_pulumi_gives_them(config: Mapping[Any, Any]) -> dict[str, Any]:
+    """Keys and values of `config:` as they reach the program: a bare key is the project's own, a scalar is text."""
+    given: dict[str, Any] = {}
+    for key, value in config.items():
+        name = str(key) if ":" in str(key) else f"{NAMESPACE}:{key}"
+        if name in given:
+            raise SettingsError.of(name, "is written twice, once without its namespace.", "One would win.", "Keep one.")
+        given[name] = _scalar(value)
+    return given
+
+
+def _scalar(value: Any) -> Any:
     if isinstance(value, bool):
         return str(value).lower()
     return str(value) if isinstance(value, int | float) else value
@@ -101,6 +119,8 @@ def _mapping(loader: Any, node: yaml.MappingNode, deep: bool = False) -> dict[An
     seen: set[Any] = set()
     for key_node, _ in node.value:
         key = loader.construct_object(key_node, deep=deep)
+        if not isinstance(key, Hashable):
+            raise yaml.constructor.ConstructorError(None, None, "a key is a list or a group", key_node.start_mark)
         if key in seen:
             raise yaml.constructor.ConstructorError(
                 None, None, f"the key {key!r} is written twice", key_node.start_mark
@@ -115,14 +135,15 @@ _StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _m
 
 def _load(path: Path) -> Mapping[str, Any]:
     try:
-        document = yaml.load(path.read_text(encoding="utf-8"), Loader=_StrictLoader)  # noqa: S506  a safe loader, made stricter
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        document = parse_yaml(path.read_text(encoding="utf-8"))
+    except UNREADABLE as error:
         mark = getattr(error, "problem_mark", None)
         where = f" line {mark.line + 1}" if mark else ""
         what = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise SettingsError(
-            [Fault(f"{path.name}{where}", f"is not readable YAML: {what}.", fix="Mend the line and run again.")]
-        ) from None
+        fact, fix = f"is not readable YAML: {what}.", "Mend the line and run again."
+        raise SettingsError.of(f"{path.name}{where}", fact, "None of the file counts.", fix) from None
     if document is not None and not isinstance(document, Mapping):
-        raise SettingsError([Fault(path.name, "holds no keys.", fix="A stack file begins with `config:`.")])
+        raise SettingsError.of(
+            path.name, "holds no keys.", "Nothing would be set.", "A stack file begins with `config:`."
+        )
     return document or {}

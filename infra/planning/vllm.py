@@ -31,9 +31,16 @@ MANAGED_FLAGS: Mapping[str, str] = {
     "--model": "model",
     "--host": "the program",
     "--port": "the program",
+    "--uds": "the program",
+    "--grpc": "the program",
+    "--headless": "the program",
+    "--ssl-keyfile": "the program",
+    "--ssl-certfile": "the program",
+    "--config": "the stack file",
     "--served-model-name": "the program",
     "--revision": "weights.revision",
     "--api-key": "access.invokers",
+    "--hf-token": "hfToken",
     "--tensor-parallel-size": "serving.tensorParallelSize",
     "--max-model-len": "serving.maxModelLen",
     "--max-num-seqs": "serving.maxNumSeqs",
@@ -49,7 +56,11 @@ MANAGED_FLAGS: Mapping[str, str] = {
     "--enable-prefix-caching": "serving.prefixCaching",
     "--disable-chunked-mm-input": "serving.chunkedMultimodalInput",
     "--speculative-config": "serving.speculation",
+    "--spec-method": "serving.speculation.method",
+    "--spec-model": "serving.speculation.method",
+    "--spec-tokens": "serving.speculation.tokens",
     "--limit-mm-per-prompt": "serving.modalities",
+    "--language-model-only": "serving.modalities",
     "--enable-auto-tool-choice": "serving.tools",
     "--tool-call-parser": "serving.tools",
     "--reasoning-parser": "serving.reasoning",
@@ -59,6 +70,27 @@ MANAGED_FLAGS: Mapping[str, str] = {
     "--safetensors-load-strategy": "serving.safetensorsLoadStrategy",
 }
 """Flags that a setting owns, by their main spelling: `vllmArgs` may not set them a second time."""
+
+UNPLANNED_FLAGS = frozenset(
+    {
+        "--data-parallel-size",
+        "--decode-context-parallel-size",
+        "--disable-hybrid-kv-cache-manager",
+        "--disable-sliding-window",
+        "--enable-lora",
+        "--hf-overrides",
+        "--kv-cache-dtype-skip-layers",
+        "--kv-cache-memory-bytes",
+        "--kv-offloading-size",
+        "--mm-encoder-only",
+        "--num-gpu-blocks-override",
+        "--pipeline-parallel-size",
+        "--prefill-context-parallel-size",
+        "--quantization-config",
+        "--skip-mm-profiling",
+    }
+)
+"""Flags that change memory or devices in ways that the plan's arithmetic does not follow: taken, with a warning."""
 
 
 @dataclass(frozen=True)
@@ -124,9 +156,10 @@ def command_of(
     image: str,
     revision: str,
 ) -> Command:
-    """Spell out argv and environment. `weights_path` and `assistant_path` are where the server finds the checkpoints."""
+    """Spell out argv and environment. `weights_path` and `assistant_path` are where the server finds the checkpoints;
+    `revision` is the model's, part of the path where they were staged and a flag where the server downloads them."""
     argv = ["vllm", "serve", weights_path]
-    for flag, value in _flags(settings, engine, accelerator, assistant_path).items():
+    for flag, value in _flags(settings, engine, accelerator, assistant_path, revision).items():
         argv += _spelled(flag, value)
     for flag, value in settings.vllm_args.items():
         argv += _spelled(_dashed(flag), value)
@@ -148,7 +181,7 @@ def check_arguments(settings: Settings) -> list[Fault]:
         faults += [Fault(key, problem.fact, problem.consequence, problem.fix) for problem in problems]
         if not problems and main in MANAGED_FLAGS:
             owner = MANAGED_FLAGS[main]
-            fix = "Take it out." if owner == "the program" else f"Write {owner} instead, once."
+            fix = "Take it out." if owner.startswith("the ") else f"Write {owner} instead, once."
             faults.append(
                 Fault(key, f"{main} is already decided by {owner}.", "The command would carry it twice.", fix)
             )
@@ -161,7 +194,9 @@ def check_arguments(settings: Settings) -> list[Fault]:
     return faults
 
 
-def _flags(settings: Settings, engine: Engine, accelerator: Accelerator, assistant_path: str | None) -> dict[str, Any]:
+def _flags(
+    settings: Settings, engine: Engine, accelerator: Accelerator, assistant_path: str | None, revision: str
+) -> dict[str, Any]:
     serving = settings.serving
     on_tpu = accelerator.backend is Backend.TPU
     flags: dict[str, Any] = {
@@ -181,6 +216,7 @@ def _flags(settings: Settings, engine: Engine, accelerator: Accelerator, assista
         "--speculative-config": _speculative_config(engine, assistant_path),
         "--chat-template": serving.chat_template,
         "--safetensors-load-strategy": serving.safetensors_load_strategy,
+        "--revision": revision if settings.weights.source == "huggingface" else None,
     }
     if serving.async_scheduling is not None:
         flags["--async-scheduling"] = serving.async_scheduling

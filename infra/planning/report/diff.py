@@ -50,14 +50,19 @@ def _plain(before: Json, after: Json) -> Iterator[Change]:
     ):
         old, new = _at(before, path), _at(after, path)
         if old != new:
-            yield Change(subject, str(old or ""), str(new or ""), _verdict_tone(subject, str(new)))
+            yield Change(subject, str(old or ""), str(new or ""), _tone(subject, old, new))
     old_callers, new_callers = _at(before, ("access", "invokers")) or [], _at(after, ("access", "invokers")) or []
     if old_callers != new_callers:
         yield Change("May call", ", ".join(old_callers), ", ".join(new_callers))
 
 
-def _verdict_tone(subject: str, new: str) -> str:
-    return {"refused": "worse", "fits": "better"}.get(new, "") if subject == "Verdict" else ""
+_RANKS = ("refused", "tight", "fits")
+
+
+def _tone(subject: str, old: Any, new: Any) -> str:
+    if subject != "Verdict":
+        return ""
+    return "better" if _RANKS.index(new) > _RANKS.index(old) else "worse"
 
 
 _NUMBERS: tuple[tuple[str, tuple[str, ...], Any, int], ...] = (
@@ -119,11 +124,16 @@ def _environment(before: Mapping[str, str], after: Mapping[str, str]) -> Iterato
             yield Change(name, before.get(name, ""), after.get(name, ""))
 
 
+_STACK = "pulumi:pulumi:Stack"
+"""Not compared: its name is the stack's own."""
+
+
 def _resources(before: list[Json] | None, after: list[Json] | None) -> Iterator[Change]:
     if before is None or after is None:
         return
-    old = Counter((row["type"], row["name"]) for row in before)
-    new = Counter((row["type"], row["name"]) for row in after)
+    old, new = (
+        Counter((row["type"], row["name"]) for row in rows if row["type"] != _STACK) for rows in (before, after)
+    )
     if sum(old.values()) != sum(new.values()):
         yield Change("Resources", str(sum(old.values())), str(sum(new.values())))
     for kind, name in sorted(old - new):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rich.console import Console
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -15,37 +14,33 @@ from infra.planning.plan import Plan
 from infra.planning.report.data import ResourceList, as_json
 from infra.planning.report.diff import changes
 from infra.planning.report.rows import command_lines, plan_rows, resource_lines, title
+from infra.planning.report.terminal import plain, show
 
-_WIDTH = 110
 _TONES = {"better": "green", "worse": "red", "": ""}
 _VERDICTS = {"fits": "green", "tight": "yellow", "refused": "red"}
 
 
 def print_plan(plan: Plan, resources: ResourceList | None, before: Mapping[str, Any] | None = None) -> None:
-    """Print to standard output, in colour where it is a terminal."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=_WIDTH)
-    _draw(console, plan, resources, before)
+    """Print to standard output, in colour where it is a terminal; `before` is another plan's JSON to compare with."""
+    show(*_parts(plan, resources, before))
 
 
 def text(plan: Plan, resources: ResourceList | None = None) -> str:
     """The plan as plain text of at most 110 columns."""
-    buffer = io.StringIO()
-    _draw(Console(file=buffer, width=_WIDTH, color_system=None, highlight=False), plan, resources, None)
-    return buffer.getvalue().rstrip()
+    return plain(*_parts(plan, resources, None))
 
 
-def _draw(console: Console, plan: Plan, resources: ResourceList | None, before: Mapping[str, Any] | None) -> None:
+def _parts(plan: Plan, resources: ResourceList | None, before: Mapping[str, Any] | None) -> Iterator[RenderableType]:
     head = Table.grid(expand=True)
     head.add_column(ratio=1)
     head.add_column(justify="right")
     head.add_row(Text(title(plan), style="bold"), f"stack {plan.stack}")
-    console.print(head)
-    console.print()
+    yield head
+    yield ""
     if before is not None:
-        _draw_changes(console, plan, resources, before)
-    console.print(_body(plan, resources))
+        yield _changes(plan, resources, before)
+        yield ""
+    yield _body(plan, resources)
 
 
 def _body(plan: Plan, resources: ResourceList | None) -> Table:
@@ -73,15 +68,13 @@ def _fault(fault: Fault) -> Text:
     return Text(str(fault))
 
 
-def _draw_changes(console: Console, plan: Plan, resources: ResourceList | None, before: Mapping[str, Any]) -> None:
+def _changes(plan: Plan, resources: ResourceList | None, before: Mapping[str, Any]) -> RenderableType:
     found = changes(before, as_json(plan, resources))
     if not found:
-        console.print(f"  No change against {before['stack']}.\n")
-        return
+        return f"No change against {before['stack']}."
     table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
-    for column in ("  change", str(before["stack"]), plan.stack if plan.stack != before["stack"] else "now"):
+    for column in ("change", str(before["stack"]), plan.stack if plan.stack != before["stack"] else "now"):
         table.add_column(column, overflow="fold")
     for change in found:
-        table.add_row(f"  {change.subject}", change.before, Text(change.after, style=_TONES[change.tone]))
-    console.print(table)
-    console.print()
+        table.add_row(change.subject, Text(change.before), Text(change.after, style=_TONES[change.tone]))
+    return table
