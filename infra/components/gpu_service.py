@@ -35,7 +35,7 @@ from infra.planning.vllm import MOUNT, PORT
 
 _HEALTH = "/health"
 _MOUNT_OPTIONS = ("uid=1001", "gid=1001", "metadata-cache-ttl-secs=-1", "enable-buffered-read=true")
-_INGRESS = {"all": "INGRESS_TRAFFIC_ALL", "internal": "INGRESS_TRAFFIC_INTERNAL_ONLY"}
+INGRESS = {"all": "INGRESS_TRAFFIC_ALL", "internal": "INGRESS_TRAFFIC_INTERNAL_ONLY"}
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class GpuService(pulumi.ComponentResource):
             location=args.plan.region,
             description=f"{args.plan.model.title} by vLLM {args.plan.engine.vllm_version}",
             labels=dict(args.plan.labels),
-            ingress=_INGRESS[args.plan.settings.access.ingress],
+            ingress=INGRESS[args.plan.settings.access.ingress],
             invoker_iam_disabled=False,
             deletion_protection=args.plan.settings.deletion_protection,
             template=self._template(),

@@ -36,15 +36,37 @@ class Network(pulumi.ComponentResource):
             auto_create_subnetworks=False,
             opts=pulumi.ResourceOptions(parent=self, depends_on=args.apis),
         )
-        self.subnet = gcp.compute.Subnetwork(
+        self.subnet = subnetwork(
+            self,
             f"{name}-subnet",
+            args.plan,
+            self.network,
             name=args.plan.names.prefix,
-            description=f"gemma4 stack {args.plan.stack}",
-            network=self.network.id,
             region=args.plan.region,
-            ip_cidr_range=args.plan.settings.network.subnet_cidr,
-            private_ip_google_access=True,
-            # Cloud Run lets go of a subnet an hour or two after the service is gone.
-            opts=pulumi.ResourceOptions(parent=self, custom_timeouts=pulumi.CustomTimeouts(delete="2h")),
+            cidr=args.plan.settings.network.subnet_cidr,
         )
         self.register_outputs({"network": self.network.id, "subnet": self.subnet.id})
+
+
+def subnetwork(
+    parent: pulumi.Resource,
+    resource: str,
+    plan: Plan,
+    network: gcp.compute.Network,
+    *,
+    name: str,
+    region: str,
+    cidr: str,
+) -> gcp.compute.Subnetwork:
+    """A subnet from which Google's APIs can be reached without an external address."""
+    return gcp.compute.Subnetwork(
+        resource,
+        name=name,
+        description=f"gemma4 stack {plan.stack}",
+        network=network.id,
+        region=region,
+        ip_cidr_range=cidr,
+        private_ip_google_access=True,
+        # Cloud Run lets go of a subnet an hour or two after the service is gone.
+        opts=pulumi.ResourceOptions(parent=parent, custom_timeouts=pulumi.CustomTimeouts(delete="2h")),
+    )

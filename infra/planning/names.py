@@ -36,6 +36,20 @@ class Names:
         return f"{self.prefix}{_LONGEST_SUFFIX}"
 
     @property
+    def gateway(self) -> str:
+        """Account of the gateway before TPU slices."""
+        return f"{self.prefix}-gate"
+
+    @property
+    def slices(self) -> str:
+        """Subnet of the TPU slices, and the tag by which the firewall knows them."""
+        return f"{self.prefix}-tpu"
+
+    def slice(self, name: str) -> str:
+        """Queued resource and node of one TPU slice."""
+        return f"{self.prefix}-{name}"
+
+    @property
     def token_secret(self) -> str:
         """Secret Manager secret of the Hugging Face token."""
         return f"{self.prefix}-hf-token"

@@ -1,0 +1,136 @@
+"""The stable, private address of a stack's TPU slices: nginx on Cloud Run, with a foot in the VPC.
+
+Its account has no role at all. Callers need `run.invoker`, and nothing here grants it to the public. Nothing in it
+follows from a flag of the server, so that changing one leaves it alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_gcp as gcp
+from pulumi_gcp.cloudrunv2 import (
+    ServiceTemplateArgs,
+    ServiceTemplateContainerArgs,
+    ServiceTemplateContainerEnvArgs,
+    ServiceTemplateContainerPortsArgs,
+    ServiceTemplateContainerResourcesArgs,
+    ServiceTemplateContainerStartupProbeArgs,
+    ServiceTemplateContainerStartupProbeHttpGetArgs,
+    ServiceTemplateScalingArgs,
+    ServiceTemplateVpcAccessArgs,
+    ServiceTemplateVpcAccessNetworkInterfaceArgs,
+)
+
+from infra.components.foundation import Foundation
+from infra.components.gpu_service import INGRESS
+from infra.components.network import Network
+from infra.planning.gateway import GatewayPlan, plan_gateway, render_nginx
+from infra.planning.plan import Plan
+
+_HELD_PER_SLICE = 512
+"""Requests in flight for one slice where nobody set scaling.concurrency. Not derived from maxNumSeqs: see above."""
+
+
+@dataclass(frozen=True)
+class GatewayArgs:
+    """`addresses` by slice; a blank one is left out."""
+
+    plan: Plan
+    foundation: Foundation
+    network: Network
+    addresses: Mapping[str, pulumi.Output[str]]
+    ready: Sequence[pulumi.Resource]
+
+
+class Gateway(pulumi.ComponentResource):
+    """The service and its callers."""
+
+    service: gcp.cloudrunv2.Service
+    callable: list[pulumi.Resource]
+    """The grants without which the endpoint refuses its callers."""
+
+    def __init__(self, name: str, args: GatewayArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gemma4:components:Gateway", name, {}, opts)
+        self._args, self._plan = args, args.plan
+        gateway = plan_gateway(
+            slices=len(args.addresses),
+            max_num_seqs=_HELD_PER_SLICE,
+            concurrency=args.plan.settings.scaling.concurrency or _HELD_PER_SLICE,
+        )
+        account = args.foundation.account("gateway", args.plan.names.gateway, "forwards requests; has no role")
+        self.service = gcp.cloudrunv2.Service(
+            f"{name}-service",
+            name=args.plan.names.prefix,
+            location=args.plan.region,
+            description=f"gemma4 stack {args.plan.stack}: gateway of the TPU slices",
+            labels=dict(args.plan.labels),
+            ingress=INGRESS[args.plan.settings.access.ingress],
+            invoker_iam_disabled=False,
+            deletion_protection=args.plan.settings.deletion_protection,
+            template=self._template(gateway, account),
+            opts=pulumi.ResourceOptions(
+                parent=self, depends_on=list(args.ready), ignore_changes=["client", "clientVersion"]
+            ),
+        )
+        members: list[pulumi.Input[str]] = [args.foundation.invoker.member, *args.plan.settings.access.invokers]
+        self.callable = [self._may_call(f"{name}-invoker-{number}", member) for number, member in enumerate(members)]
+        self.register_outputs({"url": self.service.uri})
+
+    def _may_call(self, name: str, member: pulumi.Input[str]) -> pulumi.Resource:
+        return gcp.cloudrunv2.ServiceIamMember(
+            name,
+            name=self.service.name,
+            location=self._plan.region,
+            role="roles/run.invoker",
+            member=member,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+
+    def _template(self, gateway: GatewayPlan, account: gcp.serviceaccount.Account) -> ServiceTemplateArgs:
+        network = self._args.network
+        interface = ServiceTemplateVpcAccessNetworkInterfaceArgs(
+            network=network.network.id, subnetwork=network.subnet.id
+        )
+        return ServiceTemplateArgs(
+            service_account=account.email,
+            labels=dict(self._plan.labels),
+            execution_environment="EXECUTION_ENVIRONMENT_GEN2",
+            scaling=ServiceTemplateScalingArgs(
+                min_instance_count=gateway.min_instances, max_instance_count=gateway.max_instances
+            ),
+            max_instance_request_concurrency=gateway.concurrency,
+            timeout=f"{gateway.request_timeout_s}s",
+            containers=[self._container(gateway)],
+            vpc_access=ServiceTemplateVpcAccessArgs(egress="ALL_TRAFFIC", network_interfaces=[interface]),
+        )
+
+    def _container(self, gateway: GatewayPlan) -> ServiceTemplateContainerArgs:
+        probe = gateway.probe
+        return ServiceTemplateContainerArgs(
+            name="nginx",
+            image=self._plan.images["gateway"].pull,
+            commands=[gateway.command[0]],
+            args=list(gateway.command[1:]),
+            envs=[ServiceTemplateContainerEnvArgs(name=gateway.env_name, value=self._configuration(gateway))],
+            ports=ServiceTemplateContainerPortsArgs(name="http1", container_port=gateway.port),
+            resources=ServiceTemplateContainerResourcesArgs(
+                limits={"cpu": str(gateway.cpu), "memory": f"{gateway.memory_mib}Mi"},
+                cpu_idle=True,  # billed by request: between requests the kept instance costs a tenth
+            ),
+            startup_probe=ServiceTemplateContainerStartupProbeArgs(
+                http_get=ServiceTemplateContainerStartupProbeHttpGetArgs(path=probe.path, port=gateway.port),
+                initial_delay_seconds=probe.initial_delay_s,
+                period_seconds=probe.period_s,
+                timeout_seconds=probe.timeout_s,
+                failure_threshold=probe.failure_threshold,
+            ),
+        )
+
+    def _configuration(self, gateway: GatewayPlan) -> pulumi.Output[str]:
+        project, limit = self._plan.names.project, gateway.in_flight_limit
+        return pulumi.Output.all(**self._args.addresses).apply(
+            lambda addresses: render_nginx(project=project, slices=addresses, in_flight_limit=limit)
+        )

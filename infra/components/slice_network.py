@@ -1,0 +1,94 @@
+"""Where TPU slices live: a subnet of their own beside the gateway's, into which only the gateway may knock.
+
+There is no way out but to Google's APIs, unless the weights come from Hugging Face: then there is a NAT.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_gcp as gcp
+
+from infra.components.network import Network, subnetwork
+from infra.planning.plan import Plan
+from infra.planning.subnets import neighbour
+from infra.planning.vllm import PORT
+
+
+@dataclass(frozen=True)
+class SliceNetworkArgs:
+    """`network` holds the VPC and the gateway's subnet."""
+
+    plan: Plan
+    network: Network
+
+
+class SliceNetwork(pulumi.ComponentResource):
+    """`tag` marks the machines that the firewall lets the gateway reach; `ready` is what they need to start well."""
+
+    subnet: gcp.compute.Subnetwork
+    tag: str
+    ready: list[pulumi.Resource]
+
+    def __init__(self, name: str, args: SliceNetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gemma4:components:SliceNetwork", name, {}, opts)
+        self._name, self._plan = name, args.plan
+        self._vpc = args.network.network
+        self.tag = args.plan.names.slices
+        self.subnet = subnetwork(
+            self,
+            f"{name}-subnet",
+            args.plan,
+            self._vpc,
+            name=args.plan.names.slices,
+            region=self._region,
+            cidr=neighbour(args.plan.settings.network.subnet_cidr),
+        )
+        self.ready = [self._firewall(args.network.subnet)]
+        if args.plan.settings.weights.source == "huggingface":
+            self.ready.append(self._nat())
+        self.register_outputs({"subnet": self.subnet.id})
+
+    @property
+    def _region(self) -> str:
+        """The zone's own, wherever the gateway is."""
+        zone = self._plan.zone
+        if zone is None:
+            raise ValueError(f"{self._plan.accelerator.id} has no zone")
+        return zone.rsplit("-", 1)[0]
+
+    def _firewall(self, gateway: gcp.compute.Subnetwork) -> gcp.compute.Firewall:
+        # Network tags of Cloud Run instances do not work in ingress rules: the gateway is known by its range.
+        return gcp.compute.Firewall(
+            f"{self._name}-gateway-in",
+            name=f"{self.tag}-gateway",
+            description=f"gemma4 stack {self._plan.stack}: the gateway may call the slices",
+            network=self._vpc.id,
+            direction="INGRESS",
+            source_ranges=[gateway.ip_cidr_range],
+            target_tags=[self.tag],
+            allows=[gcp.compute.FirewallAllowArgs(protocol="tcp", ports=[str(PORT)])],
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+
+    def _nat(self) -> gcp.compute.RouterNat:
+        router = gcp.compute.Router(
+            f"{self._name}-router",
+            name=self.tag,
+            region=self._region,
+            network=self._vpc.id,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        return gcp.compute.RouterNat(
+            f"{self._name}-nat",
+            name=self.tag,
+            router=router.name,
+            region=self._region,
+            nat_ip_allocate_option="AUTO_ONLY",
+            source_subnetwork_ip_ranges_to_nat="LIST_OF_SUBNETWORKS",
+            subnetworks=[
+                gcp.compute.RouterNatSubnetworkArgs(name=self.subnet.id, source_ip_ranges_to_nats=["ALL_IP_RANGES"])
+            ],
+            opts=pulumi.ResourceOptions(parent=self),
+        )

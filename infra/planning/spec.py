@@ -1,0 +1,51 @@
+"""What a TPU slice is told to serve: one JSON text in its node's metadata, followed by the supervisor on the machine.
+
+It names places and never holds a secret. containers/tpu/README.md says what each field means to the supervisor.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from infra.planning.plan import Plan
+from infra.planning.vllm import PORT, TPU_WEIGHTS
+
+SCHEMA = 1
+DRAIN_S = 30
+
+
+def serving_spec(plan: Plan, *, image: str, token_secret: str | None) -> str:
+    """The specification of a plan. `image` is the reference that the machine pulls, by digest where it was built here;
+    `token_secret` is the full name of the secret with the Hugging Face token, used only where that is the source.
+    """
+    spec: dict[str, Any] = {
+        "schema": SCHEMA,
+        "hash": plan.command.spec_hash,
+        "model": plan.model.hub_id,
+        "image": image,
+        "registry": _registry(image),
+        "argv": list(plan.command.argv),
+        "env": dict(sorted(plan.command.env.items())),
+        "weights": _weights(plan, token_secret),
+        "port": PORT,
+        "readyTimeoutSeconds": plan.ready_timeout_s,
+        "drainSeconds": DRAIN_S,
+    }
+    return json.dumps(spec, indent=1)
+
+
+def _weights(plan: Plan, token_secret: str | None) -> dict[str, Any]:
+    if plan.settings.weights.source == "huggingface":
+        return {"source": "huggingface", "tokenSecret": token_secret or ""}
+    folders = [
+        {"bucket": plan.names.bucket, "prefix": weights.prefix, "destination": f"{TPU_WEIGHTS}/{weights.prefix}"}
+        for weights in plan.weights
+    ]
+    return {"source": "bucket", "folders": folders}
+
+
+def _registry(image: str) -> str:
+    """Host to log in to; empty where the image is public and not in Artifact Registry."""
+    host = image.split("/", 1)[0]
+    return host if host.endswith("-docker.pkg.dev") else ""
