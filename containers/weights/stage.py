@@ -6,8 +6,8 @@ Bytes go from a Range-resumable download through a fixed window of memory into a
 complete the object is held back until the checksum of all bytes is right. The manifest is written last, so its presence
 says that everything is there. Whatever is already there is not copied again: after a kill, run it again.
 
-One file, standard library only, Python 3.9 or later, because it runs unbuilt on a stock cloud-CLI image and travels as
-an environment variable (Cloud Run allows 32 KB). README.md has the manifest's schema, log format and reasons.
+One file, standard library only, Python 3.9 or later, because it runs unbuilt on a stock cloud-CLI image. README.md
+has the manifest's schema, the log format and the reasons.
 """
 
 from __future__ import annotations
@@ -143,7 +143,10 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] = os.envi
     options = parse(argv)
     try:
         job = Job(options, environ)
-        verify(job) if options.verify else copy(job)
+        if options.verify:
+            verify(job)
+        else:
+            copy(job)
     except Failure as failure:
         say("ERROR", str(failure), event="failed", exitCode=int(failure.code))
         return failure.code
@@ -229,14 +232,11 @@ def is_there(file: File, objects: Mapping[str, Stored]) -> bool:
 
 def finish(job: Job, bucket: Bucket, revision: str, files: Sequence[File], sums: Mapping[str, str]) -> None:
     """Look at the bucket once more, then write the manifest that vouches for it."""
-    rows = [{"name": f.name, "size": f.size, SHA256: sums[f.name]} for f in sorted(files)]
-    for row, file in zip(rows, sorted(files)):  # noqa: B905 (strict came with Python 3.10)
-        if file.algorithm != SHA256:
-            row[file.algorithm] = file.digest
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     total = sum(file.size for file in files)
-    manifest = {"schema": 1, "tool": TOOL, "repo": job.repo, "revision": revision, "completed": stamp, "bytes": total}
-    manifest["files"] = rows
+    rows = [manifest_row(file, sums[file.name]) for file in sorted(files)]
+    manifest = {"schema": 1, "tool": TOOL, "repo": job.repo, "revision": revision}
+    manifest.update(completed=stamp, bytes=total, files=rows)
     objects = bucket.objects()
     wrong = faults(manifest, objects)
     if wrong:
@@ -244,6 +244,11 @@ def finish(job: Job, bucket: Bucket, revision: str, files: Sequence[File], sums:
     warn_of_strangers(job, manifest, objects)
     bucket.write(MANIFEST, json.dumps(manifest, indent=1).encode())
     say("INFO", f"Complete: {len(files)} files, {gib(total)} in {job.place}; {MANIFEST} written.", event="complete")
+
+
+def manifest_row(file: File, sha256: str) -> dict[str, object]:
+    row: dict[str, object] = {"name": file.name, "size": file.size, SHA256: sha256}
+    return row if file.algorithm == SHA256 else {**row, file.algorithm: file.digest}
 
 
 def verify(job: Job) -> None:
@@ -997,6 +1002,8 @@ class Job:
 
 
 def endpoint(text: str, scheme: str = "https") -> str:
+    """An address without its last slash; where it names no scheme, `scheme`, or http on this machine."""
+    scheme = "http" if text.startswith(("127.", "localhost")) else scheme
     return (text if "://" in text else f"{scheme}://{text}").rstrip("/")
 
 
