@@ -14,6 +14,9 @@ from infra.planning.planner import make_plan
 from infra.planning.report.data import SCHEMA
 from infra.planning.stackfile import UNREADABLE, StackFile, parse_yaml, read_stack, stack_names
 
+CHECKOUT = Path(__file__).resolve().parents[2]
+"""Where this program and its `__main__.py` lie."""
+
 
 @dataclass(frozen=True)
 class Planned:
@@ -25,13 +28,12 @@ class Planned:
 
 
 def project_root() -> Path:
-    """The folder with Pulumi.yaml at or above the current one, else the checkout that this program runs from."""
+    """The folder with the stack files: one with Pulumi.yaml at or above the current one, else our own checkout."""
     here = Path.cwd()
-    own = Path(__file__).resolve().parents[2]
     for folder in (here, *here.parents):
         if (folder / "Pulumi.yaml").is_file() and stack_names(folder):
             return folder
-    return own
+    return CHECKOUT
 
 
 def plan_stack(stack: str, assignments: Sequence[str] = (), *, root: Path | None = None) -> Planned:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from infra.errors import Gemma4Error
-from infra.ops.inputs import Planned, plan_stack, project_root, saved_plan
+from infra.ops.inputs import CHECKOUT, Planned, plan_stack, project_root, saved_plan
 from infra.planning.report.data import ResourceList, as_json
 
 
@@ -18,8 +18,8 @@ def show_plan(
     """Print the plan of `stack`; True if it is refused. Raises SettingsError."""
     root = project_root()
     planned = plan_stack(stack, assignments, root=root)
-    listed = list_resources(planned, root) if resources else None
     before = _comparison(diff, root, resources=resources) if diff is not None else None
+    listed = list_resources(planned) if resources else None
     if as_json:
         _print_json(planned, listed, before)
     elif markdown:
@@ -38,7 +38,7 @@ def _comparison(name: str, root: Path, *, resources: bool) -> dict[str, Any]:
     if Path(name).is_file():
         return saved_plan(Path(name))
     other = plan_stack(name, root=root)
-    return as_json(other.plan, list_resources(other, root) if resources else None)
+    return as_json(other.plan, list_resources(other) if resources else None)
 
 
 def _print_json(planned: Planned, listed: ResourceList | None, before: dict[str, object] | None) -> None:
@@ -50,7 +50,7 @@ def _print_json(planned: Planned, listed: ResourceList | None, before: dict[str,
     print(json.dumps(data, indent=2))
 
 
-def list_resources(planned: Planned, root: Path) -> ResourceList:
+def list_resources(planned: Planned) -> ResourceList:
     """Every resource that the real program registers for this plan, or why there is none."""
     plan = planned.plan
     if plan.refused:
@@ -59,7 +59,7 @@ def list_resources(planned: Planned, root: Path) -> ResourceList:
         return ResourceList((), f"{plan.accelerator.title} is planned only: no component builds it yet")
     from infra.ops.program import resource_list
 
-    return resource_list(root, planned)
+    return resource_list(CHECKOUT, planned)
 
 
 def show_stacks(*, as_json: bool) -> None:
@@ -81,15 +81,12 @@ def show_stacks(*, as_json: bool) -> None:
     for column in ("KV tokens", "$/hour"):
         table.add_column(column, justify="right")
     for row in rows:
-        if "error" in row:
-            table.add_row(str(row["stack"]), "", "", "", str(row["error"]))
-        else:
+        if "error" not in row:
             verdict = f"{row['verdict']}{'' if row['deployable'] else ', plan only'}"
             tokens, price = f"≈ {row['kvTokens']:,}", f"{row['usdPerHour']:.2f}"
-            table.add_row(
-                *(str(row[key]) for key in ("stack", "model", "accelerator", "location")), verdict, tokens, price
-            )
-    show(table)
+            words = (str(row[key]) for key in ("stack", "model", "accelerator", "location"))
+            table.add_row(*words, verdict, tokens, price)
+    show(table, *(f"{row['stack']}: {row['error']}" for row in rows if "error" in row))
 
 
 def _stack_row(name: str, root: Path) -> dict[str, object]:

@@ -1,0 +1,64 @@
+"""A project folder of a test's own, and the `gemma4` command run on it in this process."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.ops.cli import run
+
+ROOT = Path(__file__).parents[1]
+"""The checkout: its stack files are the ones that ship."""
+
+Capture = pytest.CaptureFixture[str]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one command line gave back."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def data(self) -> Any:
+        """Standard output as JSON."""
+        return json.loads(self.out)
+
+    def faults(self, kind: str) -> list[str]:
+        """The refusals or warnings of a plan's JSON, as sentences."""
+        return [
+            " ".join(filter(None, (f"{row['key']}: {row['fact']}", row["consequence"], row["fix"])))
+            for row in self.data[kind]
+        ]
+
+
+Command = Callable[..., Answer]
+
+
+def command(capture: Capture) -> Command:
+    """The command line as a function of its words; every answer is checked for a traceback."""
+
+    def call(*words: str) -> Answer:
+        capture.readouterr()
+        code = run(words)
+        answer = Answer(code, *capture.readouterr())
+        assert "Traceback" not in answer.out + answer.err
+        return answer
+
+    return call
+
+
+def write_stack(root: Path, body: str, *, name: str = "mine", model: str = "", accelerator: str = "") -> None:
+    """Write `Pulumi.<name>.yaml` with the lines of `body` below `config:`, and the project file beside it."""
+    head = [f"gemma4:{key}: {value}" for key, value in (("model", model), ("accelerator", accelerator)) if value]
+    lines = [*head, *textwrap.dedent(body).strip().splitlines()]
+    (root / "Pulumi.yaml").write_text("name: gemma4\nruntime: python\n", "utf-8")
+    (root / f"Pulumi.{name}.yaml").write_text("config:\n" + textwrap.indent("\n".join(lines) + "\n", "  "), "utf-8")
