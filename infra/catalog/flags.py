@@ -60,19 +60,19 @@ class FlagTable:
 
     def find(self, spelling: str) -> Flag | None:
         """The flag of a spelling in full, its `--no-` twin and dotted form (`--limit-mm-per-prompt.image`) included."""
-        return self._by_spelling.get(_normal(spelling).partition(".")[0])
+        return self._by_spelling.get(normal_spelling(spelling).partition(".")[0])
 
     def main_spelling(self, spelling: str) -> str:
         """The flag's main spelling, whichever was written; an unknown flag comes back as it would be sent."""
         flag = self.find(spelling)
-        return flag.name if flag else _normal(spelling)
+        return flag.name if flag else normal_spelling(spelling)
 
     def check(self, spelling: str, value: Any) -> list[Problem]:
         """Everything that is wrong with `spelling: value`, as YAML gave it. An empty list: vLLM takes it."""
         flag = self.find(spelling)
         if flag is None:
             return [self._unknown(spelling)]
-        written = _normal(spelling)
+        written = normal_spelling(spelling)
         key, _, path = written.partition(".")
         if path:
             return self._dotted(flag, key, path)
@@ -84,7 +84,7 @@ class FlagTable:
         return self._looked_up(flag, value)
 
     def _unknown(self, spelling: str) -> Problem:
-        written = _normal(spelling)
+        written = normal_spelling(spelling)
         key = written.partition(".")[0]
         if "=" in written:
             return Problem(
@@ -160,7 +160,7 @@ def read_flags(path: Path) -> FlagTable:
         raise CatalogError(f"{path.name} cannot be read: {error}. Write it anew with dump_flags.py.") from error
 
 
-def _normal(spelling: str) -> str:
+def normal_spelling(spelling: str) -> str:
     """As vLLM reads a spelling: two dashes, and hyphens up to the first dot."""
     if re.fullmatch(r"-[A-Za-z]\w*", spelling):
         return spelling

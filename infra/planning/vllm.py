@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra.catalog import Accelerator, Backend, Model, Platform
-from infra.catalog.flags import flag_table
+from infra.catalog.flags import flag_table, normal_spelling
 from infra.errors import Fault
 from infra.planning.settings import Settings
 
@@ -162,7 +162,7 @@ def command_of(
     for flag, value in _flags(settings, engine, accelerator, assistant_path, revision).items():
         argv += _spelled(flag, value)
     for flag, value in settings.vllm_args.items():
-        argv += _spelled(_dashed(flag), value)
+        argv += _spelled(normal_spelling(flag), value)
     env = _environment(settings, accelerator)
     spec_hash = _hash(image, revision, env, argv)
     names = ["--served-model-name", model.hub_id, spec_hash]
@@ -278,10 +278,6 @@ def _environment(settings: Settings, accelerator: Accelerator) -> dict[str, str]
     return env | settings.serving.env
 
 
-def _dashed(flag: str) -> str:
-    return flag if flag.startswith("-") else f"--{flag}"
-
-
 def _spelled(flag: str, value: Any) -> list[str]:
     known = flag_table().find(flag)
     if isinstance(value, list) and known is not None and known.many:
@@ -291,7 +287,7 @@ def _spelled(flag: str, value: Any) -> list[str]:
     if value is True:
         return [flag]
     if value is False:
-        return [f"--no-{flag.removeprefix('--')}"]
+        return [known.negative if known and known.negative else f"--no-{flag.removeprefix('--')}"]
     if isinstance(value, Mapping | list):
         return [flag, json.dumps(value, separators=(",", ":"))]
     return [flag, f"{value:g}" if isinstance(value, float) else str(value)]
