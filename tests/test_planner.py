@@ -1,0 +1,333 @@
+"""The plan: what it chooses where nobody chose, what it says about it, and that its parts agree with each other."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from infra.catalog import Catalog, Lock, Platform, catalog
+from infra.errors import SettingsError
+from infra.planning.names import MAX_ACCOUNT_ID, UNKNOWN_PROJECT, check_stack_name, names_of
+from infra.planning.plan import Plan
+from infra.planning.planner import make_plan
+from infra.planning.quantities import Band
+from infra.planning.recommend import Need, recommend
+from infra.planning.resolve import Origin
+from infra.planning.stackfile import read_stack, stack_names
+from infra.planning.verdict import Verdict
+from tests.projects import ROOT
+
+L4 = {"model": "gemma-4-12b-it-qat-w4a16", "accelerator": "l4"}
+RTX = {"model": "gemma-4-31b-it", "accelerator": "rtx-pro-6000"}
+MOE = {"model": "gemma-4-26b-a4b-it", "accelerator": "v6e-4"}
+G4 = {"model": "gemma-4-31b-it", "accelerator": "g4-2"}
+DIGEST = "sha256:" + "0a" * 32
+REVISION = "0b" * 20
+
+
+def plan(base: Mapping[str, Any], **typed: Any) -> Plan:
+    """The plan of a pair with dotted settings; `__` stands for the dot."""
+    return make_plan("test", base, {path.replace("__", "."): value for path, value in typed.items()})
+
+
+def shipped(name: str) -> Plan:
+    return make_plan(name, read_stack(ROOT, name).settings)
+
+
+def pinned_facts() -> Catalog:
+    """The catalog with a lock that pins everything."""
+    facts = Catalog()
+    models = dict.fromkeys((*facts.models, *facts.assistants), REVISION)
+    facts.__dict__["lock"] = Lock(images=dict.fromkeys(facts.images, DIGEST), models=models)
+    return facts
+
+
+class TestTheVerdict:
+    def test_every_shipped_stack_fits_or_is_tight(self) -> None:
+        assert {name: shipped(name).refusals for name in stack_names(ROOT)} == dict.fromkeys(stack_names(ROOT), ())
+
+    def test_one_refusal_refuses_the_whole_and_leaves_the_memory_its_own_word(self) -> None:
+        refused = plan(L4, region="europe-north1")
+        assert (refused.verdict, refused.fits, refused.refused) == (Verdict.REFUSED, Verdict.FITS, True)
+        assert [fault.key for fault in refused.refusals] == ["region"]
+
+    def test_a_warning_refuses_nothing(self) -> None:
+        warned = plan(L4, region="us-central1")
+        assert (warned.verdict, warned.refused) == (Verdict.FITS, False)
+        assert warned.warnings
+
+    def test_a_refused_plan_still_has_every_number(self) -> None:
+        refused = plan({**L4, "model": "gemma-4-31b-it"})
+        assert refused.refused
+        assert refused.cost.usd_per_hour > 0
+        assert refused.speed.alone.total.mid > 0
+        assert refused.command.argv
+
+    def test_the_band_of_tokens_holds_the_likeliest_number(self) -> None:
+        for name in stack_names(ROOT):
+            one = shipped(name)
+            assert one.kv_tokens.low <= one.capacity.tokens <= one.kv_tokens.high
+            assert one.kv_tokens.mid == one.capacity.tokens
+
+    @settings(max_examples=40, deadline=None)
+    @given(
+        base=st.sampled_from([L4, RTX, MOE, G4]),
+        lengths=st.lists(st.integers(512, 200_000), min_size=2, max_size=2, unique=True).map(sorted),
+    )
+    def test_a_longer_context_never_fits_better(self, base: Mapping[str, Any], lengths: list[int]) -> None:
+        order = list(Verdict)
+        fixed = {"serving__maxNumSeqs": 4, "workload__promptTokens": 200, "workload__outputTokens": 100}
+        shorter, longer = (plan(base, serving__maxModelLen=length, **fixed) for length in lengths)
+        assert order.index(shorter.fits) <= order.index(longer.fits)
+        assert shorter.capacity.concurrency >= longer.capacity.concurrency
+
+    @settings(max_examples=25, deadline=None)
+    @given(
+        base=st.sampled_from([L4, RTX, G4]), shares=st.lists(st.integers(30, 95), min_size=2, max_size=2).map(sorted)
+    )
+    def test_more_of_the_card_never_holds_less_on_gpu(self, base: Mapping[str, Any], shares: list[int]) -> None:
+        less, more = (plan(base, serving__gpuMemoryUtilization=share / 100, serving__maxNumSeqs=2) for share in shares)
+        assert less.capacity.tokens <= more.capacity.tokens
+
+
+class TestMaxNumSeqsWhereNobodyChose:
+    def test_the_planner_chooses_and_says_so(self) -> None:
+        chosen = plan(RTX)
+        assert chosen.settings.serving.max_num_seqs is None
+        assert chosen.origins["serving.maxNumSeqs"] is Origin.PLANNER
+        assert chosen.engine.max_num_seqs > 8
+
+    def test_somebodys_choice_stands(self) -> None:
+        said = plan(RTX, serving__maxNumSeqs=8)
+        assert said.origins["serving.maxNumSeqs"] is Origin.COMMAND_LINE
+        assert said.engine.max_num_seqs == 8
+
+    def test_what_it_chooses_is_held_by_the_kv_cache(self) -> None:
+        for name in stack_names(ROOT):
+            one = shipped(name)
+            if one.origins["serving.maxNumSeqs"] is Origin.PLANNER:
+                workload = one.settings.workload
+                held = one.capacity.requests_held(workload.prompt_tokens + workload.output_tokens)
+                assert 1 <= one.engine.max_num_seqs <= held
+
+    def test_a_profile_for_latency_runs_no_more_than_one_for_throughput(self) -> None:
+        counts = [plan(RTX, profile=profile).engine.max_num_seqs for profile in ("latency", "balanced", "throughput")]
+        assert counts == sorted(counts)
+
+    def test_speed_and_cost_are_those_of_the_planned_number(self) -> None:
+        for one in (plan(RTX), plan(RTX, serving__maxNumSeqs=3), plan(MOE)):
+            assert one.speed.planned.requests == one.cost.planned_requests == one.engine.max_num_seqs
+
+    def test_a_published_recipe_costs_about_three_times_as_much_as_the_planners_number(self) -> None:
+        published, planned = plan(RTX, serving__maxNumSeqs=8), plan(RTX)
+        ratio = planned.cost.usd_per_million_planned.mid / published.cost.usd_per_million_planned.mid
+        assert 0.25 < ratio < 0.45
+
+
+class TestAnIdleCard:
+    note = re.compile(r"maxNumSeqs 8 leaves the card idle: (\d+) running requests would fit and give ≈ ([\d,]+) tok/s")
+
+    def test_is_told_with_the_number_that_would_use_it(self) -> None:
+        said = [found for note in plan(RTX, serving__maxNumSeqs=8).notes if (found := self.note.match(note))]
+        assert len(said) == 1
+        assert int(said[0][1]) == plan(RTX).engine.max_num_seqs
+
+    def test_is_no_matter_where_the_card_is_used_or_the_planner_chose(self) -> None:
+        for one in (plan(RTX), plan(RTX, serving__maxNumSeqs=32)):
+            assert not [note for note in one.notes if "idle" in note]
+
+
+class TestConcurrency:
+    def test_is_twice_what_runs_and_the_planners(self) -> None:
+        one = plan(L4, serving__maxNumSeqs=9)
+        assert one.instance is not None
+        assert one.instance.concurrency == 18
+        assert one.origins["scaling.concurrency"] is Origin.PLANNER
+
+    def test_never_exceeds_what_cloud_run_takes(self) -> None:
+        one = plan(RTX, serving__maxNumSeqs=900)
+        assert one.instance is not None
+        assert one.instance.concurrency == 1000
+
+    def test_is_what_somebody_said(self) -> None:
+        one = plan(L4, scaling__concurrency=7)
+        assert one.instance is not None
+        assert one.instance.concurrency == 7
+        assert one.origins["scaling.concurrency"] is Origin.COMMAND_LINE
+
+
+class TestEachPlatformHasItsOwn:
+    def test_cloud_run_has_an_instance_and_a_probe(self) -> None:
+        one = plan(L4)
+        assert one.instance is not None
+        assert one.probe is not None
+        assert (one.zone, one.region) == (None, "us-east4")
+        assert (one.instance.cpu, one.instance.memory_gib) == (8, 32)
+        assert set(one.images) == {"serving", "staging"}
+
+    def test_a_slice_has_a_zone_and_its_gateway_the_zones_region(self) -> None:
+        one = plan(MOE, tpu__zone="europe-west4-a")
+        assert (one.zone, one.region, one.instance, one.probe) == ("europe-west4-a", "europe-west4", None, None)
+        assert set(one.images) == {"serving", "staging", "gateway"}
+        assert plan(MOE, region="us-central1").region == "us-central1"
+
+    def test_a_machine_is_planned_in_its_region(self) -> None:
+        one = plan(G4)
+        assert (one.region, one.accelerator.deployable) == ("us-central1", False)
+
+    def test_time_outs_cover_the_start(self) -> None:
+        for name in stack_names(ROOT):
+            one = shipped(name)
+            assert one.ready_timeout_s >= one.startup.from_zero.mid
+            if one.probe is not None:
+                assert one.deploy_timeout_s >= one.probe.window_s
+
+    def test_every_pair_of_the_catalog_can_be_planned(self) -> None:
+        facts = catalog()
+        for model, accelerator in itertools.product(facts.models, facts.accelerators):
+            one = plan({"model": model, "accelerator": accelerator})
+            assert one.cost.usd_per_hour > 0
+            assert (one.probe is None) == (one.accelerator.platform is not Platform.CLOUD_RUN)
+
+
+class TestPins:
+    def test_what_is_loose_is_told(self) -> None:
+        note = next(note for note in plan(L4).notes if note.startswith("Not pinned:"))
+        for loose in ("vllm/vllm-openai:v0.32.0", "google-cloud-cli", "gemma-4-12B-it-qat-w4a16-ct@main"):
+            assert loose in note
+
+    def test_a_filled_lock_pins_images_and_weights_and_ends_the_note(self) -> None:
+        one = make_plan("test", {**RTX, "images": {"requirePinned": True}}, facts=pinned_facts())
+        assert one.refusals == ()
+        assert all(image.pinned and image.upstream.endswith(f"@{DIGEST}") for image in one.images.values())
+        assert [weights.revision for weights in one.weights] == [REVISION]
+        assert not [note for note in one.notes if "pinned" in note]
+
+    def test_an_override_by_tag_is_loose_again(self) -> None:
+        settings = {**RTX, "images": {"requirePinned": True, "serving": "vllm/vllm-openai:nightly"}}
+        one = make_plan("test", settings, facts=pinned_facts())
+        assert [fault.key for fault in one.refusals] == ["images.requirePinned"]
+        assert "image vllm/vllm-openai:nightly" in one.refusals[0].fact
+
+    def test_a_drafter_is_pinned_as_well(self) -> None:
+        one = make_plan("test", G4, facts=pinned_facts())
+        assert [weights.revision for weights in one.weights] == [REVISION, REVISION]
+        assert plan(G4).weights[1].hub_id.endswith("-assistant")
+
+    def test_docker_hub_is_pulled_through_our_repository_and_other_registries_are_not(self) -> None:
+        images = make_plan("test", L4, project="my-project").images
+        assert images["serving"].pull == "us-east4-docker.pkg.dev/my-project/gemma4-test/vllm/vllm-openai:v0.32.0"
+        assert images["staging"].pull == images["staging"].upstream
+
+
+class TestNotes:
+    def test_a_gated_model_without_a_token_asks_for_one(self) -> None:
+        asked = [note for note in plan(L4).notes if "gemma4:hfToken" in note]
+        assert len(asked) == 1
+        for typed in ({"hfTokenSecret": "hf-token"}, {"weights__source": "existing", "weights__bucket": "filled"}):
+            assert not [note for note in plan(L4, **typed).notes if "hfToken" in note]
+
+    def test_whoever_may_call_or_deploy_ends_its_note(self) -> None:
+        member = ["group:ml@example.com"]
+        text = "\n".join(plan(L4, access__invokers=member, access__deployers=member).notes)
+        assert "access.invokers" not in text
+        assert "access.deployers" not in text
+
+    def test_no_note_stands_twice(self) -> None:
+        for name in stack_names(ROOT):
+            notes = shipped(name).notes
+            assert len(set(notes)) == len(notes)
+
+
+class TestNames:
+    @given(st.text("abcdefghijklmnopqrstuvwxyz0123456789-", min_size=1, max_size=40).filter(lambda s: s[0] != "-"))
+    def test_every_account_id_is_one_that_google_takes(self, stack: str) -> None:
+        names = names_of(stack, "my-project", None)
+        for account in (names.prefix, names.stager, names.invoker):
+            assert re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])", account)
+            assert 6 <= len(account) <= MAX_ACCOUNT_ID
+
+    def test_long_names_that_begin_alike_stay_apart(self) -> None:
+        one, other = (names_of(f"a-very-long-name-of-a-stack-{number}", None, None) for number in (1, 2))
+        assert one.prefix != other.prefix
+
+    def test_the_bucket_carries_the_project_unless_it_is_named(self) -> None:
+        assert names_of("l4", "my-project", None).bucket == "my-project-gemma4-l4-weights"
+        assert names_of("l4", None, None).bucket.startswith(UNKNOWN_PROJECT)
+        assert names_of("l4", "my-project", "other").bucket == "other"
+
+    @pytest.mark.parametrize("stack", ["L4", "l4_a", "-l4", "l4.dev", "é", ""])
+    def test_a_stack_that_cannot_be_part_of_a_name_is_bad_settings(self, stack: str) -> None:
+        assert check_stack_name(stack)
+        with pytest.raises(SettingsError, match="cannot be part of a cloud name"):
+            make_plan(stack, L4)
+
+    def test_labels_are_ours_and_the_users(self) -> None:
+        assert dict(plan(L4, labels={"team": "ml"}).labels) == {
+            "app": "gemma4",
+            "stack": "test",
+            "managed-by": "pulumi",
+            "team": "ml",
+        }
+
+
+class TestRecommendations:
+    def test_are_ranked_by_price_and_then_by_speed(self) -> None:
+        found = recommend(Need(model="31b", users=4)).candidates
+        keys = [(one.usd_per_hour, -one.rate.per_stream.mid) for one in found]
+        assert found
+        assert keys == sorted(keys)
+
+    def test_meet_the_need_they_were_asked_for(self) -> None:
+        need = Need(model="12b", context=16_384, users=12, max_usd_per_hour=6, min_tokens_per_second=12)
+        found = recommend(need).candidates
+        assert found
+        for one in found:
+            assert not one.plan.refused
+            assert one.usd_per_hour <= 6
+            assert one.rate.per_stream.mid >= 12
+            assert one.replicas * one.rate.requests >= 12
+            assert one.plan.engine.max_model_len == 16_384
+            assert one.plan.capacity.requests_held(1280) >= one.rate.requests
+
+    def test_can_be_planned_as_they_stand(self) -> None:
+        best = recommend(Need(model="26b", users=3)).candidates[0]
+        base = {"model": best.plan.model.id, "accelerator": best.plan.accelerator.id}
+        again = make_plan("again", base, best.changes)
+        assert not again.refused
+        assert again.engine.max_num_seqs == best.rate.requests
+
+    def test_every_pair_is_a_candidate_or_is_counted_with_a_reason(self) -> None:
+        found = recommend(Need(users=2))
+        facts = catalog()
+        assert len(found.candidates) + sum(found.rejected.values()) == len(facts.models) * len(facts.accelerators)
+
+    def test_a_harder_need_never_finds_more(self) -> None:
+        counts = [len(recommend(Need(model="31b", min_tokens_per_second=speed)).candidates) for speed in (1, 20, 200)]
+        assert counts == sorted(counts, reverse=True)
+
+    def test_a_model_may_be_named_in_part_and_exactly(self) -> None:
+        models = {one.plan.model.id for one in recommend(Need(model="12b")).candidates}
+        assert models == {"gemma-4-12b-it", "gemma-4-12b-it-qat-w4a16"}
+        assert {one.plan.model.id for one in recommend(Need(model="gemma-4-12b-it")).candidates} == {"gemma-4-12b-it"}
+
+
+class TestThePlanIsAValue:
+    def test_the_same_settings_give_the_same_plan(self) -> None:
+        one, other = plan(RTX), plan(RTX)
+        assert one == other
+        with pytest.raises(AttributeError):
+            one.region = "elsewhere"  # type: ignore[misc]
+
+    def test_every_prediction_is_a_band_that_rises(self) -> None:
+        for name in stack_names(ROOT):
+            one = shipped(name)
+            for band in (one.kv_tokens, one.speed.alone.total, one.startup.from_zero, one.memory.kv):
+                assert isinstance(band, Band)
+                assert band.low <= band.mid <= band.high
