@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 
 from infra.errors import Fault
@@ -67,14 +68,11 @@ def names_of(stack: str, project: str | None, bucket: str | None) -> Names:
 
 def check_stack_name(stack: str) -> list[Fault]:
     """Whether cloud names can be made from the stack's name."""
-    if all(c.islower() or c.isdigit() or c == "-" for c in stack) and stack.isascii() and stack[:1].isalnum():
+    if re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", stack):
         return []
-    fix = "Name it with lower-case letters, digits and hyphens, for example l4-staging."
-    return [
-        Fault(
-            "stack", f"{stack!r} cannot be part of a cloud name.", "Google Cloud would refuse the service account.", fix
-        )
-    ]
+    fact = f"{stack!r} cannot be part of a cloud name."
+    fix = "Name it with lower-case letters, digits and hyphens between them, for example l4-staging."
+    return [Fault("stack", fact, "Google Cloud would refuse the service account.", fix)]
 
 
 def _prefix(stack: str) -> str:
