@@ -183,7 +183,8 @@ class _Recorder(mocks.MockMonitor):
         self._lock = threading.Lock()
 
     def RegisterResource(self, request: Any) -> Any:
-        response = super().RegisterResource(request)  # type: ignore[no-untyped-call]
+        with _loop_of_this_thread():
+            response = super().RegisterResource(request)  # type: ignore[no-untyped-call]
         timeouts = request.customTimeouts
         registration = Registration(
             type=request.type,
@@ -201,6 +202,18 @@ class _Recorder(mocks.MockMonitor):
         with self._lock:
             self.registrations.append(registration)
         return response
+
+
+@contextmanager
+def _loop_of_this_thread() -> Iterator[None]:
+    """Registrations run on worker threads, where the SDK opens an event loop when it finds none, and leaves it open."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        yield
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
 
 
 def _redacted(value: Any) -> Any:

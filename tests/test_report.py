@@ -1,0 +1,218 @@
+"""The plan as data, text, comment and difference: nothing is lost, nothing judged twice, and two ways round agree."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from infra.planning.plan import Plan
+from infra.planning.planner import make_plan
+from infra.planning.report.data import ResourceList, ResourceRow, as_json
+from infra.planning.report.diff import changes
+from infra.planning.report.markdown import MARKER, as_markdown
+from infra.planning.report.rows import command_lines, plan_rows, resource_lines
+from infra.planning.report.terminal import WIDTH
+from infra.planning.report.text import text
+from infra.planning.stackfile import read_stack, stack_names
+from tests.projects import ROOT
+
+NAMES = stack_names(ROOT)
+RESOURCES = ResourceList(
+    (
+        ResourceRow("pulumi:pulumi:Stack", "gemma4-l4", ""),
+        ResourceRow("gemma4:components:Network", "network", ""),
+        ResourceRow("gcp:compute/network:Network", "network-vpc", "network"),
+        ResourceRow("gcp:compute/subnetwork:Subnetwork", "network-subnet", "network"),
+    )
+)
+
+
+def shipped(name: str, **typed: Any) -> Plan:
+    return make_plan(name, read_stack(ROOT, name).settings, {k.replace("__", "."): v for k, v in typed.items()})
+
+
+def data(name: str, resources: ResourceList | None = None, **typed: Any) -> dict[str, Any]:
+    return as_json(shipped(name, **typed), resources)
+
+
+def numbers(value: Any) -> Iterator[float]:
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            yield from numbers(item)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield value
+
+
+class TestData:
+    @pytest.mark.parametrize("name", NAMES)
+    def test_it_is_json_without_loss_and_without_numbers_that_json_lacks(self, name: str) -> None:
+        one = data(name)
+        assert json.loads(json.dumps(one, allow_nan=False)) == one
+        assert list(numbers(one))
+
+    def test_all_stacks_have_the_same_keys(self) -> None:
+        assert {tuple(data(name)) for name in NAMES} == {tuple(data(NAMES[0]))}
+
+    def test_a_band_never_falls(self) -> None:
+        def bands(value: Any) -> Iterator[Mapping[str, float]]:
+            if isinstance(value, Mapping) and {"low", "mid", "high"} == set(value):
+                yield value
+            elif isinstance(value, Mapping | list):
+                for item in value.values() if isinstance(value, Mapping) else value:
+                    yield from bands(item)
+
+        for name in NAMES:
+            found = list(bands(data(name)))
+            assert len(found) > 10
+            assert all(band["low"] <= band["mid"] <= band["high"] for band in found)
+
+    def test_what_was_not_asked_for_is_null_and_what_there_is_none_of_is_empty(self) -> None:
+        assert data("l4")["resources"] is None
+        assert data("l4", ResourceList((), "refused"))["resources"] == []
+        assert data("l4", ResourceList((), "refused"))["resourcesMissing"] == "refused"
+
+    def test_deployable_means_that_up_would_begin(self) -> None:
+        assert data("l4")["deployable"] is True
+        assert data("l4", region="europe-north1")["deployable"] is False
+        assert data("g4x2")["deployable"] is False
+
+    def test_the_cost_is_the_sum_of_its_lines(self) -> None:
+        for name in NAMES:
+            cost = data(name)["cost"]
+            assert sum(line["usd"] for line in cost["lines"]["hour"]) == pytest.approx(cost["usdPerHour"], abs=0.001)
+            idle = sum(line["usd"] for line in cost["lines"]["idleMonth"])
+            assert idle == pytest.approx(cost["usdPerMonthIdle"], abs=0.01)
+            assert all(line["source"] and line["read"] for lines in cost["lines"].values() for line in lines)
+
+
+class TestText:
+    @pytest.mark.parametrize("name", NAMES)
+    def test_it_is_narrow_plain_and_without_blanks_at_the_ends(self, name: str) -> None:
+        lines = text(shipped(name), RESOURCES).splitlines()
+        assert max(len(line) for line in lines) <= WIDTH
+        assert [line for line in lines if line != line.rstrip()] == []
+        assert "\x1b" not in "".join(lines)
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_it_holds_every_row_every_flag_every_note(self, name: str) -> None:
+        one = shipped(name)
+        squeezed = "".join(text(one, RESOURCES).split())
+        rows = [line for _, lines in plan_rows(one) for line in lines]
+        for line in (*rows, *command_lines(one), *one.notes, *resource_lines(RESOURCES)):
+            assert "".join(line.split()) in squeezed, line
+
+    def test_every_prediction_says_that_it_is_one(self) -> None:
+        for name in NAMES:
+            rows = dict(plan_rows(shipped(name)))
+            assert all(subject in rows for subject in ("Fits", "Capacity", "Speed", "Start", "Cost", "Access", "Basis"))
+            for subject in ("Capacity", "Speed", "Start"):
+                assert rows[subject][0].startswith("≈")
+            assert re.search(r"±|−\d+/\+\d+ %", rows["Speed"][0])
+
+    def test_the_command_can_be_pasted_into_a_shell(self) -> None:
+        import shlex
+
+        one = shipped("l4", vllmArgs={"max-log-len": 5}, serving__env={"A": "b c"})
+        words = shlex.split("\n".join(command_lines(one)).replace("\\\n", " "))
+        environment, argv = words[: len(one.command.env)], words[len(one.command.env) :]
+        assert tuple(argv) == one.command.argv
+        assert dict(word.split("=", 1) for word in environment) == dict(one.command.env)
+
+    def test_refusals_stand_before_everything(self) -> None:
+        refused = text(shipped("l4", region="europe-north1"), ResourceList((), "refused: nothing would be created"))
+        assert refused.index("Refused") < refused.index("Fits")
+        assert "refused: nothing would be created" in refused
+
+    def test_who_measured_a_recipe_or_nobody_is_said(self) -> None:
+        assert "unverified" in text(shipped("l4"))
+        assert "the author of Turbo-Stable" in text(shipped("v6e4"))
+        bare = make_plan("bare", {"model": "gemma-4-e2b-it", "accelerator": "g4-1"})
+        assert "no recipe for this pair: unverified" in text(bare)
+
+
+class TestComment:
+    def test_it_begins_with_the_mark_by_which_it_is_found_again(self) -> None:
+        assert as_markdown(shipped("l4"), None).splitlines()[0] == MARKER.format(stack="l4")
+        assert MARKER.format(stack="l4") != MARKER.format(stack="l4-31b")
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_its_tables_are_whole_and_its_folds_are_closed(self, name: str) -> None:
+        comment = as_markdown(shipped(name), RESOURCES, data("l4", RESOURCES))
+        rows = [line for line in comment.splitlines() if line.startswith("|")]
+        widths = {len(re.findall(r"(?<!\\)\|", row)) for row in rows}
+        assert widths <= {3, 4}
+        assert comment.count("<details>") == comment.count("</details>") >= 2
+
+    def test_the_change_comes_before_the_plan(self) -> None:
+        comment = as_markdown(shipped("l4", serving__maxModelLen=4096), None, data("l4"))
+        assert comment.index("| change |") < comment.index("**Fits**")
+        assert "| --max-model-len | 8192 | 4096 |" in comment
+
+    def test_no_change_is_a_sentence(self) -> None:
+        assert "No change against `l4`." in as_markdown(shipped("l4"), None, data("l4"))
+
+
+PAIRS = [(one, other) for one in NAMES for other in NAMES if one < other]
+
+
+class TestDifference:
+    @pytest.mark.parametrize("name", NAMES)
+    def test_a_plan_does_not_differ_from_itself(self, name: str) -> None:
+        assert changes(data(name, RESOURCES), data(name, RESOURCES)) == []
+
+    @pytest.mark.parametrize(("one", "other"), PAIRS)
+    def test_it_is_the_same_both_ways_round(self, one: str, other: str) -> None:
+        opposite = {"better": "worse", "worse": "better", "": ""}
+
+        def bare(shown: str) -> str:
+            return re.sub(r" \([+-]\d+ %\)$", "", shown)
+
+        there = {(c.subject, bare(c.before), bare(c.after), c.tone) for c in changes(data(one), data(other))}
+        back = {(c.subject, bare(c.after), bare(c.before), opposite[c.tone]) for c in changes(data(other), data(one))}
+        assert there == back
+
+    def test_it_is_the_same_from_a_saved_plan(self) -> None:
+        saved = json.loads(json.dumps(data("rtx6000", RESOURCES)))
+        assert changes(saved, data("l4", RESOURCES)) == changes(data("rtx6000", RESOURCES), data("l4", RESOURCES))
+
+    def test_a_refusal_is_worse_and_comes_first(self) -> None:
+        found = changes(data("l4"), data("l4", region="europe-north1"))
+        assert (found[0].subject, found[0].before, found[0].after, found[0].tone) == (
+            "Verdict",
+            "fits",
+            "refused",
+            "worse",
+        )
+
+    def test_a_price_that_rises_is_worse_and_a_capacity_that_rises_is_better(self) -> None:
+        tones = {c.subject: c.tone for c in changes(data("l4"), data("rtx6000"))}
+        assert tones["$/hour running"] == "worse"
+        assert tones["Capacity"] == "better"
+
+    def test_flags_variables_callers_and_resources_are_compared(self) -> None:
+        after = data(
+            "l4",
+            ResourceList(RESOURCES.rows[:3]),
+            serving__reasoning=False,
+            serving__env={"A": "1"},
+            access__invokers=["group:ml@example.com"],
+        )
+        found = {c.subject: (c.before, c.after) for c in changes(data("l4", RESOURCES), after)}
+        assert found["--reasoning-parser"] == ("gemma4", "")
+        assert found["A"] == ("", "1")
+        assert found["May call"] == ("", "group:ml@example.com")
+        assert found["Resources"] == ("3", "2")
+        assert found["- gcp:compute/subnetwork:Subnetwork"] == ("network-subnet", "")
+
+    def test_the_hash_is_no_news(self) -> None:
+        subjects = {c.subject for c in changes(data("l4"), data("l4", serving__maxModelLen=4096))}
+        assert "--served-model-name" not in subjects
+
+    def test_without_a_list_on_one_side_resources_are_not_compared(self) -> None:
+        assert not [c for c in changes(data("l4"), data("l4", RESOURCES)) if "Resources" in c.subject]
