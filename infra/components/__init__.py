@@ -1,0 +1,17 @@
+"""Components: one noun each, built from a Plan. They decide nothing.
+
+pulumi_gcp loads a module at the first look into it, and while that goes on another thread finds the module empty.
+Pulumi resolves resources in several threads, so whatever the components use is looked into here, by one.
+"""
+
+from pulumi_gcp import artifactregistry, cloudrunv2, compute, projects, secretmanager, serviceaccount, storage
+
+_LOADED = (
+    artifactregistry.Repository,
+    cloudrunv2.Service,
+    compute.Network,
+    projects.Service,
+    secretmanager.Secret,
+    serviceaccount.Account,
+    storage.Bucket,
+)

@@ -141,7 +141,6 @@ class GpuService(pulumi.ComponentResource):
                 period_seconds=10,
                 timeout_seconds=5,
                 failure_threshold=3,
-                success_threshold=1,
             ),
             volume_mounts=[ServiceTemplateContainerVolumeMountArgs(name="weights", mount_path=MOUNT)]
             if self._mounted

@@ -164,6 +164,84 @@ def recommend(
         raise typer.Exit(REFUSED)
 
 
+@app.command()
+def status(stack: Stack, as_json: AsJson = False) -> None:
+    """Show what the last serving check measured, beside the predictions; reads the stack's state, wakes nothing."""
+    from infra.ops.status_command import show_status
+
+    show_status(stack, as_json=as_json)
+
+
+@app.command()
+def pin(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Ids of images, models or assistants; default: all.")
+    ] = None,
+) -> None:
+    """Resolve tags to digests and models to commits, online, and write them into the lock file. HF_TOKEN may be needed."""
+    from infra.ops.pin_command import pin as pin_all
+
+    if pin_all(names or []):
+        raise typer.Exit(1)
+
+
+@app.command(epilog=_examples("zones v6e4", "zones --accelerator v6e-8 --all"))
+def zones(
+    stack: Annotated[
+        str | None,
+        typer.Argument(help="A stack whose accelerator and project to use.", autocompletion=_complete_stack),
+    ] = None,
+    accelerator: Annotated[str | None, typer.Option(help="v6e-1, v6e-4 or v6e-8; default: the stack's.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Also zones that are not known to take flex-start.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show where TPU capacity can be asked for.
+
+    Zones that list the accelerator and take flex-start, with the quota there and what this project's requests hold of
+    it. Exit code 3: no zone has room.
+    """
+    from infra.ops.tpu_commands import show_zones
+
+    if not show_zones(stack, accelerator, every=every, as_json=as_json):
+        raise typer.Exit(REFUSED)
+
+
+tpu = typer.Typer(no_args_is_help=True, help="TPU slices: how they are, and what they left behind.")
+app.add_typer(tpu, name="tpu")
+
+
+@tpu.command("status", epilog=_examples("tpu status v6e4"))
+def tpu_status(stack: Stack, as_json: AsJson = False) -> None:
+    """Show how each slice of a stack is.
+
+    Its place in the queue, its machine, what the supervisor there is doing, the time left, and what to do next. Exit
+    code 1: not all of them serve.
+    """
+    from infra.ops.tpu_commands import show_status
+
+    if not show_status(stack, as_json=as_json):
+        raise typer.Exit(1)
+
+
+@tpu.command("husks", epilog=_examples("tpu husks v6e4", "tpu husks v6e4 --delete"))
+def tpu_husks(
+    stack: Annotated[
+        str | None, typer.Argument(help="A stack whose project to look at.", autocompletion=_complete_stack)
+    ] = None,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete those that stacks of this program made.")] = False,
+    everybody: Annotated[bool, typer.Option("--everybody", help="With --delete: those of others as well.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List requests that have ended.
+
+    FAILED and SUSPENDED ones serve nothing, and hold quota until they are deleted. Exit code 1: one could not be.
+    """
+    from infra.ops.tpu_commands import show_husks
+
+    if not show_husks(stack, delete=delete, everybody=everybody, as_json=as_json):
+        raise typer.Exit(1)
+
+
 def main() -> NoReturn:
     """Entry point of the `gemma4` command."""
     sys.exit(run(sys.argv[1:]))

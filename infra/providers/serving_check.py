@@ -43,7 +43,7 @@ class ServingCheckInputs:
     invoker: pulumi.Input[str]
     log: Mapping[str, pulumi.Input[str]]
     """Where the server logs: kind (service or tpu_node), name, location."""
-    skipped: str = ""
+    skipped: pulumi.Input[str] = ""
 
 
 class ServingCheck(Resource, module="gemma4", name=KIND):

@@ -122,6 +122,7 @@ class FakeVllm:
 def _handler(fake: FakeVllm) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # else each answer waits 40 ms for the acknowledgement of its head
 
         def do_GET(self) -> None:
             self._answer("GET", None)

@@ -1,0 +1,97 @@
+"""What a tag or a branch means today: the digest of an image, the commit of a model. Read-only, without credentials."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from infra.errors import GoogleError
+
+if TYPE_CHECKING:
+    import requests
+
+DOCKER_HUB = "https://registry-1.docker.io"
+HUGGING_FACE = "https://huggingface.co"
+_TIMEOUT = (10, 30)
+_MANIFESTS = ", ".join(
+    (
+        "application/vnd.oci.image.index.v1+json",
+        "application/vnd.docker.distribution.manifest.list.v2+json",
+        "application/vnd.oci.image.manifest.v1+json",
+        "application/vnd.docker.distribution.manifest.v2+json",
+    )
+)
+
+
+def image_digest(repository: str, tag: str, *, registry: str | None = None) -> str:
+    """`sha256:…` of `repository:tag`; a repository without a host is Docker Hub's. `registry` overrides the address.
+
+    Raises GoogleError where there is no such tag or nobody answers.
+    """
+    host, path = _split(repository)
+    url = f"{registry or host}/v2/{path}/manifests/{tag}"
+    answer = _request("HEAD", url, {"Accept": _MANIFESTS})
+    if answer.status_code == 401:
+        token = _anonymous_token(answer.headers.get("WWW-Authenticate", ""))
+        answer = _request("HEAD", url, {"Accept": _MANIFESTS, "Authorization": f"Bearer {token}"})
+    digest = answer.headers.get("Docker-Content-Digest", "")
+    if answer.status_code == 404:
+        raise GoogleError(
+            f"there is no image {repository}:{tag}; write another tag in infra/catalog/images.toml.", status=404
+        )
+    if not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
+        raise GoogleError(
+            f"{url} answered {answer.status_code} without a digest; try again later.", status=answer.status_code
+        )
+    return digest
+
+
+def model_revision(hub_id: str, *, token: str = "", hub: str = HUGGING_FACE) -> str:
+    """The commit that `main` of a Hugging Face repository names today. `token` is needed where it is gated."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    answer = _request("GET", f"{hub}/api/models/{hub_id}", headers)
+    if answer.status_code in (401, 403):
+        fix = "set HF_TOKEN to a token whose account has accepted the licence"
+        raise GoogleError(
+            f"Hugging Face does not show {hub_id} ({answer.status_code}); {fix}.", status=answer.status_code
+        )
+    commit = str(_json(answer).get("sha", "")) if answer.ok else ""
+    if not re.fullmatch(r"[0-9a-f]{40}", commit):
+        raise GoogleError(
+            f"Hugging Face answered {answer.status_code} for {hub_id}, without a commit.", status=answer.status_code
+        )
+    return commit
+
+
+def _split(repository: str) -> tuple[str, str]:
+    first, _, rest = repository.partition("/")
+    return (f"https://{first}", rest) if "." in first and rest else (DOCKER_HUB, repository)
+
+
+def _anonymous_token(challenge: str) -> str:
+    """A token that anybody gets for reading public images, from where the registry's challenge says."""
+    fields = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
+    if "realm" not in fields:
+        raise GoogleError("the registry asks for a login of an unknown kind; pin this image by hand.", status=401)
+    realm = fields.pop("realm")
+    return str(_json(_request("GET", realm, {}, fields)).get("token", ""))
+
+
+def _request(
+    method: str, url: str, headers: Mapping[str, str], params: Mapping[str, str] | None = None
+) -> requests.Response:
+    import requests
+
+    try:
+        return requests.request(method, url, headers=dict(headers), params=dict(params or {}), timeout=_TIMEOUT)
+    except requests.RequestException as error:
+        raise GoogleError(f"{url} could not be reached ({type(error).__name__}); pinning needs the internet.") from None
+
+
+def _json(answer: requests.Response) -> Mapping[str, Any]:
+    try:
+        parsed = answer.json()
+    except ValueError:
+        parsed = None
+    return parsed if isinstance(parsed, Mapping) else {}

@@ -1,0 +1,135 @@
+"""The life of a Cloud Run stack on the real engine with the real gcp provider, against the fake Google Cloud."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from infra.ops.inputs import plan_stack
+from infra.ops.plan_command import list_resources
+from tests.engine.harness import Engine, missing_tools
+from tests.fakes.google import FakeGoogle
+from tests.fakes.staging import stage_into
+from tests.fakes.vllm import FakeVllm
+
+pytestmark = [pytest.mark.engine, pytest.mark.skipif(bool(missing_tools()), reason=missing_tools() or "tools are here")]
+
+TOKEN = "hf_engine_test_token_0123456789"
+CHANGE = {"gemma4:serving": {"maxModelLen": 4096}}
+
+
+@pytest.fixture
+def google() -> Iterator[FakeGoogle]:
+    with FakeGoogle() as fake:
+        yield fake
+
+
+@pytest.fixture
+def server() -> Iterator[FakeVllm]:
+    with FakeVllm() as fake:
+        yield fake
+
+
+def engine(tmp_path: Path, google: FakeGoogle, stack: str) -> Engine:
+    made = Engine(tmp_path, google, stack, {"gemma4:access": {"invokers": ["group:ml@example.com"]}})
+    made.set_secret("gemma4:hfToken", TOKEN)
+    return made
+
+
+def serve(server: FakeVllm, google: FakeGoogle, stack: Engine) -> None:
+    """Let the server be what the stack as configured plans."""
+    plan = plan_stack(stack.stack, root=stack.project).plan
+    server.model, server.spec_hash = plan.model.hub_id, plan.command.spec_hash
+    server.max_model_len, server.kv_tokens = plan.engine.max_model_len, plan.capacity.tokens
+    google.run.serve_at(server.url)
+    google.run.executor = stage_into(google, plan.weights)
+
+
+@pytest.mark.parametrize("stack", ["l4", "l4-31b", "rtx6000"])
+class TestPreview:
+    def test_counts_what_the_plan_lists_and_shows_the_plan_once(
+        self, tmp_path: Path, google: FakeGoogle, stack: str
+    ) -> None:
+        made = engine(tmp_path, google, stack)
+        outcome = made.preview()
+        planned = plan_stack(stack, root=made.project)
+        assert outcome.summary == {"to create": len(list_resources(planned).rows)}
+        assert outcome.output.count("Capacity   ") == 1
+        assert "warning" not in outcome.output.lower().replace("warning    probes.startup", "")
+        assert google.unknown == []
+
+
+class TestLifecycle:
+    def test_up_again_change_and_destroy(self, tmp_path: Path, google: FakeGoogle, server: FakeVllm) -> None:
+        stack = engine(tmp_path, google, "l4")
+        serve(server, google, stack)
+        first = stack.up()
+        assert set(first.summary) == {"created"}, first.output
+        assert stack.outputs()["url"] == server.url
+        asked = len(server.requests)
+
+        again = stack.up()
+        assert set(again.summary) == {"unchanged"}, again.output
+        assert len(server.requests) == asked, "an unchanged stack must not wake the server"
+
+        stack.configure(CHANGE)
+        serve(server, google, stack)
+        changed = stack.up()
+        assert changed.summary["updated"] == 3, changed.output  # the stack's outputs, the service and its check
+        (revisions,) = google.run.revisions.values()
+        assert len(revisions) == 2
+        assert len(server.requests) > asked, "a changed flag is checked again"
+
+        stack.destroy()
+        assert google.leftovers() == []
+        assert google.unknown == []
+        assert TOKEN not in json.dumps(
+            [request.body for request in google.requests if "addVersion" not in request.path]
+        )
+
+    def test_a_failed_check_fails_up_with_cause_and_log_and_keeps_the_outputs(
+        self, tmp_path: Path, google: FakeGoogle, server: FakeVllm
+    ) -> None:
+        stack = engine(tmp_path, google, "l4")
+        serve(server, google, stack)
+        server.mode = "cannot generate"
+        where = {"service_name": "gemma4-l4", "location": "us-east4"}
+        google.logging.add("ValueError: k_scale must be positive", "cloud_run_revision", where)
+        failed = stack.up(check=False)
+        assert failed.code != 0
+        assert "stage chat" in failed.output
+        assert "k_scale must be positive" in failed.output
+        assert "Traceback" not in failed.output
+        assert stack.outputs()["url"] == server.url
+        assert TOKEN not in failed.output + json.dumps(stack.state())
+
+        server.mode = "normal"
+        assert stack.up().summary["created"] == 1
+
+    def test_staging_that_fails_names_the_job_s_own_words(
+        self, tmp_path: Path, google: FakeGoogle, server: FakeVllm
+    ) -> None:
+        stack = engine(tmp_path, google, "l4")
+        serve(server, google, stack)
+        google.run.executor = None
+        google.run.set_outcome(
+            succeeds=False, polls=1, message="exit code 5", log=["the model is gated: accept its licence"]
+        )
+        failed = stack.up(check=False)
+        assert failed.code != 0
+        assert "the model is gated: accept its licence" in failed.output
+        assert "Traceback" not in failed.output
+        stack.destroy()
+        assert google.leftovers() == []
+
+    def test_refused_settings_stop_before_any_resource(self, tmp_path: Path, google: FakeGoogle) -> None:
+        stack = engine(tmp_path, google, "l4-31b")
+        stack.configure({"gemma4:serving": {"cpuOffloadGb": 0}})
+        refused = stack.preview(check=False)
+        assert refused.code != 0
+        assert refused.output.split("Diagnostics:")[1].count("error:") == 1, refused.output
+        assert "serving.cpuOffloadGb" in refused.output
+        assert google.requests == []

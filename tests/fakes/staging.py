@@ -1,0 +1,34 @@
+"""Does the staging job's work inside the fake Google Cloud: whole small checkpoints with their manifests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from infra.planning.plan import WeightSet
+from infra.providers.weights_copy import MANIFEST
+from tests.fakes.google import FakeGoogle
+from tests.fakes.google.jobs import Outcome
+
+FILES = {"config.json": "{}", "model.safetensors": "weights"}
+
+
+def stage_into(google: FakeGoogle, weights: Iterable[WeightSet]) -> Callable[[dict[str, Any], dict[str, Any]], Outcome]:
+    """An executor for `google.run.executor` that fills the folder which the job's arguments name."""
+    known = {checkpoint.hub_id for checkpoint in weights}
+
+    def execute(_job: dict[str, Any], overrides: dict[str, Any]) -> Outcome:
+        words = overrides["containerOverrides"][0]["args"]
+        given = dict(zip(words[::2], words[1::2], strict=True))
+        if given["--repo"] not in known:
+            return Outcome(succeeds=False, message=f"exit code 6: no {given['--repo']}")
+        bucket, _, prefix = given["--destination"].removeprefix("gs://").partition("/")
+        for name, text in FILES.items():
+            google.storage.put_text(bucket, f"{prefix}/{name}", text)
+        rows = [{"name": name, "size": len(text)} for name, text in FILES.items()]
+        manifest = {"schema": 1, "repo": given["--repo"], "revision": "0" * 40, "bytes": sum(r["size"] for r in rows)}
+        google.storage.put_text(bucket, f"{prefix}/{MANIFEST}", json.dumps({**manifest, "files": rows}))
+        return Outcome(polls=2, log=[f"copied {given['--repo']}"])
+
+    return execute
