@@ -1,0 +1,50 @@
+"""Ended queued resources: they serve nothing, and hold quota until somebody deletes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from infra.errors import GoogleError
+from infra.google.session import GoogleSession
+from infra.google.tpu import TpuZone, zones
+from infra.google.tpu_types import QueuedResource
+
+OURS = ("app", "gemma4")
+_DELETE_S, _POLL_S = 300.0, 0.5
+
+
+@dataclass(frozen=True)
+class Husks:
+    """`gaps` names the zones that could not be asked, so that nobody takes silence for none."""
+
+    found: tuple[QueuedResource, ...]
+    gaps: tuple[str, ...]
+
+
+def find_husks(session: GoogleSession) -> Husks:
+    """Every FAILED or SUSPENDED queued resource of the project, ours or not."""
+    found: list[QueuedResource] = []
+    gaps: list[str] = []
+    for name in zones(session):
+        try:
+            listing = TpuZone(session, name).list()
+        except GoogleError as error:
+            gaps.append(f"{name}: {error}")
+            continue
+        found += [one for one in listing.found if one.state.ended]
+        gaps += [f"{place}: did not answer" for place in listing.unreachable]
+    return Husks(tuple(found), tuple(gaps))
+
+
+def is_of_gemma4(husk: QueuedResource) -> bool:
+    """Whether some stack of this program made it."""
+    key, value = OURS
+    return husk.labels.get(key) == value
+
+
+def remove(session: GoogleSession, husk: QueuedResource) -> None:
+    """Delete one and see it gone; GoogleError otherwise. One that has come back to life meanwhile is left alone."""
+    zone = TpuZone(session, husk.zone)
+    now = zone.get(husk.id)
+    if now is not None and now.create_time == husk.create_time and now.state.ended:
+        zone.delete_until_gone(husk.id, timeout_s=_DELETE_S, poll_s=_POLL_S)
