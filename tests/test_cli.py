@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from infra.errors import GoogleError
 from infra.planning.planner import make_plan
 from infra.planning.resolve import known_paths
 from infra.planning.stackfile import read_stack, stack_names
@@ -46,6 +47,16 @@ class TestExitCodes:
         ended = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
         assert (ended.returncode, ended.stdout) == (2, "")
         assert ended.stderr.startswith("bad settings; nothing was planned or created:\n  profile: 'fast' is not one of")
+
+
+class TestAFaultThatIsNobodysSettings:
+    def test_is_one_line_and_ends_with_1(self, gemma4: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fail(**_: object) -> None:
+            raise GoogleError("run.googleapis.com did not answer; try again.", status=503)
+
+        monkeypatch.setattr("infra.ops.plan_command.show_stacks", fail)
+        answer = gemma4("stacks")
+        assert (answer.code, answer.err) == (1, "failed: run.googleapis.com did not answer; try again.\n")
 
 
 class TestHelp:

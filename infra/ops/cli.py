@@ -267,6 +267,9 @@ def _report(error: Gemma4Error, faults: Sequence[Fault], verdict: str, code: int
         listed = [{"key": f.key, "fact": f.fact, "consequence": f.consequence, "fix": f.fix} for f in faults]
         print(json.dumps({"schema": 1, "verdict": verdict, "error": str(error), "faults": listed}, indent=2))
         return code
+    if not faults:
+        print(f"{verdict}: {error}", file=sys.stderr)
+        return code
     count = f", {len(faults)} things to mend" if len(faults) > 1 else ""
     print(f"{verdict}{count}; nothing was planned or created:", file=sys.stderr)
     print("\n".join(f"  {line}" for line in str(error).splitlines()), file=sys.stderr)
