@@ -164,21 +164,28 @@ def recommend(
         raise typer.Exit(REFUSED)
 
 
-@app.command()
+@app.command(epilog=_examples("status l4"))
 def status(stack: Stack, as_json: AsJson = False) -> None:
-    """Show what the last serving check measured, beside the predictions; reads the stack's state, wakes nothing."""
+    """Show what the last check measured.
+
+    Beside the predictions: first token, tokens a second, KV cache, vLLM version. Reads the stack's state, wakes nothing.
+    """
     from infra.ops.status_command import show_status
 
     show_status(stack, as_json=as_json)
 
 
-@app.command()
+@app.command(epilog=_examples("pin", "pin gpu gemma-4-12b-it-qat-w4a16"))
 def pin(
     names: Annotated[
         list[str] | None, typer.Argument(help="Ids of images, models or assistants; default: all.")
     ] = None,
 ) -> None:
-    """Resolve tags to digests and models to commits, online, and write them into the lock file. HF_TOKEN may be needed."""
+    """Fix images and models to what they are now.
+
+    Resolves tags to digests and models to commits, online, and writes them into the catalog's lock file. HF_TOKEN may
+    be needed in the environment.
+    """
     from infra.ops.pin_command import pin as pin_all
 
     if pin_all(names or []):
