@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pulumi
-import pulumi_gcp as gcp
 
+from infra.components import vpc
 from infra.planning.plan import Plan
+from infra.providers.subnet_removal import SubnetRemoval, SubnetRemovalInputs
 
 
 @dataclass(frozen=True)
@@ -22,10 +23,11 @@ class NetworkArgs:
 
 
 class Network(pulumi.ComponentResource):
-    """A VPC with one subnet in the plan's region."""
+    """A VPC with one subnet in the plan's region. What uses the subnet depends on `ready`."""
 
     network: gcp.compute.Network
     subnet: gcp.compute.Subnetwork
+    ready: list[pulumi.Resource]
 
     def __init__(self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gemma4:components:Network", name, {}, opts)
@@ -36,37 +38,37 @@ class Network(pulumi.ComponentResource):
             auto_create_subnetworks=False,
             opts=pulumi.ResourceOptions(parent=self, depends_on=args.apis),
         )
-        self.subnet = subnetwork(
-            self,
-            f"{name}-subnet",
-            args.plan,
-            self.network,
-            name=args.plan.names.prefix,
-            region=args.plan.region,
-            cidr=args.plan.settings.network.subnet_cidr,
-        )
+        place = SubnetPlace(args.plan.names.prefix, args.plan.region, args.plan.settings.network.subnet_cidr)
+        self.subnet, self.ready = subnetwork(self, name, args.plan, self.network, place)
         self.register_outputs({"network": self.network.id, "subnet": self.subnet.id})
 
 
+@dataclass(frozen=True)
+class SubnetPlace:
+    """Cloud name, region and range of a subnet."""
+
+    name: str
+    region: str
+    cidr: str
+
+
 def subnetwork(
-    parent: pulumi.Resource,
-    resource: str,
-    plan: Plan,
-    network: gcp.compute.Network,
-    *,
-    name: str,
-    region: str,
-    cidr: str,
-) -> gcp.compute.Subnetwork:
-    """A subnet from which Google's APIs can be reached without an external address."""
-    return gcp.compute.Subnetwork(
-        resource,
-        name=name,
+    parent: pulumi.Resource, prefix: str, plan: Plan, network: gcp.compute.Network, place: SubnetPlace
+) -> tuple[gcp.compute.Subnetwork, list[pulumi.Resource]]:
+    """A subnet from which Google's APIs can be reached without an external address, and what its users depend on."""
+    subnet = gcp.compute.Subnetwork(
+        f"{prefix}-subnet",
+        name=place.name,
         description=f"gemma4 stack {plan.stack}",
         network=network.id,
-        region=region,
-        ip_cidr_range=cidr,
+        region=place.region,
+        ip_cidr_range=place.cidr,
         private_ip_google_access=True,
-        # Cloud Run lets go of a subnet an hour or two after the service is gone.
-        opts=pulumi.ResourceOptions(parent=parent, custom_timeouts=pulumi.CustomTimeouts(delete="2h")),
+        opts=pulumi.ResourceOptions(parent=parent),
     )
+    removal = SubnetRemoval(
+        f"{prefix}-subnet-removal",
+        SubnetRemovalInputs(region=place.region, name=subnet.name),
+        opts=pulumi.ResourceOptions(parent=parent),
+    )
+    return subnet, [removal]

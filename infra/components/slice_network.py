@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pulumi
-import pulumi_gcp as gcp
 
-from infra.components.network import Network, subnetwork
+from infra.components import vpc
+from infra.components.network import Network, SubnetPlace, subnetwork
 from infra.planning.plan import Plan
 from infra.planning.subnets import neighbour
 from infra.planning.vllm import PORT
@@ -27,7 +27,7 @@ class SliceNetworkArgs:
 class SliceNetwork(pulumi.ComponentResource):
     """`tag` marks the machines that the firewall lets the gateway reach; `ready` is what they need to start well."""
 
-    subnet: gcp.compute.Subnetwork
+    subnet: vpc.Subnetwork
     tag: str
     ready: list[pulumi.Resource]
 
@@ -36,16 +36,9 @@ class SliceNetwork(pulumi.ComponentResource):
         self._name, self._plan = name, args.plan
         self._vpc = args.network.network
         self.tag = args.plan.names.slices
-        self.subnet = subnetwork(
-            self,
-            f"{name}-subnet",
-            args.plan,
-            self._vpc,
-            name=args.plan.names.slices,
-            region=self._region,
-            cidr=neighbour(args.plan.settings.network.subnet_cidr),
-        )
-        self.ready = [self._firewall(args.network.subnet)]
+        place = SubnetPlace(self.tag, self._region, neighbour(args.plan.settings.network.subnet_cidr))
+        self.subnet, removal = subnetwork(self, name, args.plan, self._vpc, place)
+        self.ready = [*removal, self._firewall(args.network.subnet)]
         if args.plan.settings.weights.source == "huggingface":
             self.ready.append(self._nat())
         self.register_outputs({"subnet": self.subnet.id})
@@ -58,37 +51,32 @@ class SliceNetwork(pulumi.ComponentResource):
             raise ValueError(f"{self._plan.accelerator.id} has no zone")
         return zone.rsplit("-", 1)[0]
 
-    def _firewall(self, gateway: gcp.compute.Subnetwork) -> gcp.compute.Firewall:
+    def _firewall(self, cidr: str) -> vpc.Firewall:
         # Network tags of Cloud Run instances do not work in ingress rules: the gateway is known by its range.
-        return gcp.compute.Firewall(
+        return vpc.Firewall(
             f"{self._name}-gateway-in",
             name=f"{self.tag}-gateway",
             description=f"gemma4 stack {self._plan.stack}: the gateway may call the slices",
             network=self._vpc.id,
-            direction="INGRESS",
-            source_ranges=[gateway.ip_cidr_range],
-            target_tags=[self.tag],
-            allows=[gcp.compute.FirewallAllowArgs(protocol="tcp", ports=[str(PORT)])],
+            source_ranges=[cidr],
+            target_tag=self.tag,
+            port=PORT,
             opts=pulumi.ResourceOptions(parent=self),
         )
 
-    def _nat(self) -> gcp.compute.RouterNat:
-        router = gcp.compute.Router(
+    def _nat(self) -> vpc.RouterNat:
+        router = vpc.Router(
             f"{self._name}-router",
             name=self.tag,
             region=self._region,
             network=self._vpc.id,
             opts=pulumi.ResourceOptions(parent=self),
         )
-        return gcp.compute.RouterNat(
+        return vpc.RouterNat(
             f"{self._name}-nat",
             name=self.tag,
-            router=router.name,
+            router=self.tag,
             region=self._region,
-            nat_ip_allocate_option="AUTO_ONLY",
-            source_subnetwork_ip_ranges_to_nat="LIST_OF_SUBNETWORKS",
-            subnetworks=[
-                gcp.compute.RouterNatSubnetworkArgs(name=self.subnet.id, source_ip_ranges_to_nats=["ALL_IP_RANGES"])
-            ],
-            opts=pulumi.ResourceOptions(parent=self),
+            subnet=self.subnet.id,
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[router]),
         )
