@@ -1,0 +1,102 @@
+"""What the gateway's configuration says, and the service around it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from infra.planning.gateway import MAX_CONCURRENCY, READY_PATH, plan_gateway, render_nginx
+from infra.planning.rental import TpuRental
+
+BLUE, GREEN = "10.8.0.2", "10.8.0.3"
+
+
+def render(slices: Mapping[str, str], **settings: Any) -> str:
+    return render_nginx(project="my-project", slices=slices, **{"in_flight_limit": 64, **settings})
+
+
+class TestTheConfigurationIsAFunctionOfItsInput:
+    def test_the_order_of_the_slices_does_not_matter(self) -> None:
+        assert render({"blue": BLUE, "green": GREEN}) == render({"green": GREEN, "blue": BLUE})
+
+    def test_a_slice_without_an_address_is_named_but_not_balanced(self) -> None:
+        text = render({"blue": BLUE, "green": ""})
+        assert text.count(f"server {BLUE}:8000") == 2
+        assert len(re.findall(r"^\s+server \d", text, re.MULTILINE)) == 2
+        assert "location /slices/green/ { add_header Retry-After" in text
+
+    def test_nothing_is_left_to_fill_in(self) -> None:
+        assert "%" not in render({"blue": BLUE, "green": ""})
+
+    def test_the_trace_names_the_project(self) -> None:
+        assert '"projects/my-project/traces/$id"' in render({"blue": BLUE})
+
+    @pytest.mark.parametrize("name", ["", "Blue", "blue;", "a b", "blue/../green", "$x", "é", "1st", "blue\n"])
+    def test_a_name_that_nginx_could_misread_is_refused(self, name: str) -> None:
+        with pytest.raises(ValueError, match="not the name of a slice"):
+            render({name: BLUE})
+
+    @pytest.mark.parametrize("address", ["10.8.0", "10.8.0.2; deny all", "metadata.google.internal", "::1", " "])
+    def test_only_an_ip_address_is_an_address(self, address: str) -> None:
+        with pytest.raises(ValueError, match=r"4 octets|Only decimal digits|Expected"):
+            render({"blue": address})
+
+    def test_two_slices_cannot_share_an_address(self) -> None:
+        with pytest.raises(ValueError, match="slice green has the address of another slice"):
+            render({"blue": BLUE, "green": BLUE})
+
+    @pytest.mark.parametrize("project", ["", "my project", 'p"', "p;"])
+    def test_a_project_that_nginx_could_misread_is_refused(self, project: str) -> None:
+        with pytest.raises(ValueError, match="not a project id"):
+            render_nginx(project=project, slices={}, in_flight_limit=1)
+
+    def test_a_limit_that_refuses_everything_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="would refuse every request"):
+            render({"blue": BLUE}, in_flight_limit=0)
+
+    def test_silence_is_the_only_answer_that_keeps_the_startup_probe_waiting(self) -> None:
+        block = render({"blue": BLUE}).partition(f"location = {READY_PATH} {{")[2].partition("}")[0]
+        assert "proxy_next_upstream off;" in block  # one slice a probe, so that it is over before the probe's time-out
+        assert "error_page 404 500 502 503 =200 /gateway/up;" in block  # and not 504
+        probed = render({"blue": BLUE, "green": GREEN}).partition("upstream reach {")[2].partition("}")[0]
+        assert probed.count("max_fails=0;") == probed.count("server ") == 2  # else silence turns into "none is alive"
+
+    def test_an_address_that_ends_like_another_is_not_taken_for_it(self) -> None:
+        text = render({"blue": BLUE, "green": f"1{BLUE}"})
+        patterns = {name: re.compile(pattern) for pattern, name in re.findall(r'"~(\S+:8000\$)" (\w+);', text)}
+        for tried, expected in ((f"{BLUE}:8000", "blue"), (f"{BLUE}:8000, 1{BLUE}:8000", "green")):
+            assert [name for name, pattern in patterns.items() if pattern.search(tried)] == [expected]
+
+
+class TestWhatCloudRunIsGivenFitsIt:
+    def test_eight_slices_fit_into_an_environment_variable(self) -> None:
+        slices = {f"slice{number}xxxxx": f"10.8.0.{number}" for number in range(8)}
+        assert len(render(slices)) < 32 * 1024
+
+    def test_no_variable_reference_is_read_into_configuration_or_command(self) -> None:
+        command = plan_gateway(slices=1, max_num_seqs=16).command
+        assert "$(" not in "".join((render({"blue": BLUE, "green": ""}), *command))
+
+    def test_the_limit_refuses_before_cloud_run_does(self) -> None:
+        for slices in range(1, 9):
+            for max_num_seqs in (1, 16, 256, 4096):
+                plan = plan_gateway(slices=slices, max_num_seqs=max_num_seqs)
+                assert 0 < plan.in_flight_limit < plan.concurrency <= MAX_CONCURRENCY
+
+    def test_a_slice_holds_twice_what_it_runs_unless_told_otherwise(self) -> None:
+        assert plan_gateway(slices=2, max_num_seqs=16).in_flight_limit == 64
+        assert plan_gateway(slices=2, max_num_seqs=16, concurrency=20).in_flight_limit == 40
+
+    def test_the_probe_is_within_the_limits_of_a_service_without_a_gpu(self) -> None:
+        probe = plan_gateway(slices=1, max_num_seqs=16).probe
+        assert probe.path == READY_PATH
+        assert probe.timeout_s <= probe.period_s
+        assert 80 < probe.window_s <= 240
+
+    def test_what_is_deployed_is_what_is_priced(self) -> None:
+        plan = plan_gateway(slices=1, max_num_seqs=16)
+        priced = TpuRental.gateway_instances, TpuRental.gateway_cpu, TpuRental.gateway_memory_gib * 1024
+        assert (plan.min_instances, plan.cpu, plan.memory_mib) == priced
