@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help plan test check golden bench-plan bench-staging requirements clean
+.PHONY: help plan test check golden bench-plan bench-staging bench-gateway requirements clean
 
 help: ## what there is to run
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,10 +28,13 @@ golden: $(VENV)/.dev ## regenerate the golden plans and the README's output; rea
 	@$(BIN)/python -m tests.golden
 
 bench-plan: $(VENV)/.run ## wall time and peak memory of `gemma4 plan`, beside the imports it cannot avoid
-	@$(BIN)/python -m scripts.bench_plan
+	@$(BIN)/python -m scripts.bench_plan $(ARGS)
 
 bench-staging: $(VENV)/.dev ## throughput and peak memory of the weights copy, beside a plain curl
-	@$(BIN)/python -m scripts.bench_staging
+	@$(BIN)/python -m scripts.bench_staging $(ARGS)
+
+bench-gateway: $(VENV)/.dev ## delay that the gateway adds to a streamed event, beside no gateway (needs nginx)
+	@$(BIN)/python -m scripts.bench_gateway $(ARGS)
 
 requirements: ## recompile the pinned, hashed requirements from pyproject.toml (needs uv)
 	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url -q -o requirements.txt
