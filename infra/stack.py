@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pulumi
@@ -10,9 +11,14 @@ import pulumi
 from infra.catalog import Platform
 from infra.components.checks import check_inputs
 from infra.components.foundation import Foundation, FoundationArgs
+from infra.components.gateway import Gateway, GatewayArgs
 from infra.components.gpu_service import GpuService, GpuServiceArgs
 from infra.components.images import Images, ImagesArgs
 from infra.components.network import Network, NetworkArgs
+from infra.components.slice_access import SliceAccess, SliceAccessArgs
+from infra.components.slice_metadata import slice_metadata
+from infra.components.slice_network import SliceNetwork, SliceNetworkArgs
+from infra.components.tpu_slice import TpuSlice, TpuSliceArgs
 from infra.components.weights import Weights, WeightsArgs
 from infra.config import Secrets
 from infra.planning.plan import Plan
@@ -31,8 +37,6 @@ def deploy(plan: Plan, secrets: Secrets) -> Outputs:
 
 def pending(plan: Plan) -> str:
     """What this program does not build yet for a plan; empty where everything is there."""
-    if plan.accelerator.platform is Platform.TPU_QUEUED_RESOURCE:
-        return "still to come: the queued resource with its node and serving spec, the gateway, and the serving check"
     return ""
 
 
@@ -52,6 +56,7 @@ def _cloud_run(plan: Plan, secrets: Secrets) -> Outputs:
             bucket=weights.bucket if weights else None,
             ready=[
                 *images.ready,
+                *(network.ready if network else []),
                 *(weights.ready if weights else foundation.let_read_token("runtime", foundation.runtime)),
             ],
         ),
@@ -115,9 +120,55 @@ def _for_review(plan: Plan) -> Mapping[str, Any]:
 
 def _tpu(plan: Plan, secrets: Secrets) -> Outputs:
     foundation = Foundation("foundation", FoundationArgs(plan, secrets.hf_token))
-    Images("images", ImagesArgs(plan, foundation.apis))
-    Network("network", NetworkArgs(plan, foundation.apis))
-    return {"serviceAccount": foundation.runtime.email, "plan": _for_review(plan)}
+    images = Images("images", ImagesArgs(plan, foundation.apis))
+    network = Network("network", NetworkArgs(plan, foundation.apis))
+    slice_network = SliceNetwork("slice-network", SliceNetworkArgs(plan, network))
+    access = SliceAccess("slice-access", SliceAccessArgs(plan, foundation, images))
+    from_hub = plan.settings.weights.source == "huggingface"
+    weights = None if from_hub else Weights("weights", WeightsArgs(plan, foundation))
+    metadata = slice_metadata(plan, images.serving, foundation.token_secret if from_hub else None)
+    ready = [*images.ready, *slice_network.ready, *access.ready, *(weights.ready if weights else [])]
+    slices = {
+        name: TpuSlice(
+            f"slice-{name}",
+            TpuSliceArgs(
+                plan=plan,
+                slice=name,
+                network=network.network.id,
+                subnetwork=slice_network.subnet.id,
+                tag=slice_network.tag,
+                account=foundation.runtime.email,
+                metadata=metadata,
+                ready=ready,
+            ),
+        )
+        for name in plan.settings.tpu.slices
+    }
+    addresses = {name: one.address for name, one in slices.items()}
+    gateway = Gateway(
+        "gateway", GatewayArgs(plan, foundation, network, addresses, ready=[images.repository, *network.ready])
+    )
+    for name, one in slices.items():
+        _check_slice(plan, foundation, gateway, name, one)
+    return _outputs(plan, foundation, gateway.service.uri, weights)
+
+
+def _check_slice(plan: Plan, foundation: Foundation, gateway: Gateway, name: str, one: TpuSlice) -> None:
+    """Check a slice by its own path through the gateway: balancing could answer for it with another one."""
+    inputs = check_inputs(
+        plan,
+        foundation,
+        url=gateway.service.uri,
+        path=f"/slices/{name}",
+        generation=one.instance,
+        log={"kind": "tpu_node", "name": one.instance, "location": plan.zone or ""},
+    )
+    skipped = inputs.skipped or one.instance.apply(lambda instance: "" if instance else "it waits for capacity")
+    ServingCheck(
+        f"slice-{name}-check",
+        replace(inputs, skipped=skipped),
+        opts=pulumi.ResourceOptions(parent=one, depends_on=[*gateway.callable, one.spec]),
+    )
 
 
 _PLATFORMS: Mapping[Platform, Callable[[Plan, Secrets], Outputs]] = {

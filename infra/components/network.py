@@ -25,17 +25,16 @@ class NetworkArgs:
 class Network(pulumi.ComponentResource):
     """A VPC with one subnet in the plan's region. What uses the subnet depends on `ready`."""
 
-    network: gcp.compute.Network
-    subnet: gcp.compute.Subnetwork
+    network: vpc.Network
+    subnet: vpc.Subnetwork
     ready: list[pulumi.Resource]
 
     def __init__(self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gemma4:components:Network", name, {}, opts)
-        self.network = gcp.compute.Network(
+        self.network = vpc.Network(
             f"{name}-vpc",
             name=args.plan.names.prefix,
             description=f"gemma4 stack {args.plan.stack}",
-            auto_create_subnetworks=False,
             opts=pulumi.ResourceOptions(parent=self, depends_on=args.apis),
         )
         place = SubnetPlace(args.plan.names.prefix, args.plan.region, args.plan.settings.network.subnet_cidr)
@@ -53,22 +52,21 @@ class SubnetPlace:
 
 
 def subnetwork(
-    parent: pulumi.Resource, prefix: str, plan: Plan, network: gcp.compute.Network, place: SubnetPlace
-) -> tuple[gcp.compute.Subnetwork, list[pulumi.Resource]]:
+    parent: pulumi.Resource, prefix: str, plan: Plan, network: vpc.Network, place: SubnetPlace
+) -> tuple[vpc.Subnetwork, list[pulumi.Resource]]:
     """A subnet from which Google's APIs can be reached without an external address, and what its users depend on."""
-    subnet = gcp.compute.Subnetwork(
+    subnet = vpc.Subnetwork(
         f"{prefix}-subnet",
         name=place.name,
         description=f"gemma4 stack {plan.stack}",
         network=network.id,
         region=place.region,
-        ip_cidr_range=place.cidr,
-        private_ip_google_access=True,
+        cidr=place.cidr,
         opts=pulumi.ResourceOptions(parent=parent),
     )
     removal = SubnetRemoval(
         f"{prefix}-subnet-removal",
-        SubnetRemovalInputs(region=place.region, name=subnet.name),
-        opts=pulumi.ResourceOptions(parent=parent),
+        SubnetRemovalInputs(region=place.region, name=place.name),
+        opts=pulumi.ResourceOptions(parent=parent, depends_on=[subnet]),
     )
     return subnet, [removal]

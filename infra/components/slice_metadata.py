@@ -1,7 +1,8 @@
-"""The attributes by which a slice's machine knows what to do: bootstrap, supervisor, specification. None is secret."""
+"""The attributes by which a slice's machine knows what to do: startup script, supervisor, specification. None is secret."""
 
 from __future__ import annotations
 
+import runpy
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,20 +11,23 @@ import pulumi
 from infra.planning.plan import Plan
 from infra.planning.spec import serving_spec
 
-BOOTSTRAP = Path("containers/tpu/bootstrap.sh")
-SUPERVISOR = Path("containers/tpu/supervisor.py")
+PARCEL = Path("containers/tpu/parcel.py")
+SPEC, SUPERVISOR, STARTUP = "gemma4-spec", "gemma4-supervisor", "startup-script"
 
 
 def slice_metadata(
     plan: Plan, image: pulumi.Output[str], token_secret: pulumi.Output[str] | None
 ) -> Mapping[str, pulumi.Input[str]]:
-    """Attributes by name. The specification is an output where the image's digest or the secret's name is one."""
-    secret = token_secret if token_secret is not None else pulumi.Output.from_input(None)
-    spec = pulumi.Output.all(image, secret).apply(
-        lambda known: serving_spec(plan, image=known[0], token_secret=known[1])
-    )
+    """Attributes by name. The specification is an output where the image's digest or the secret's name is one.
+
+    The supervisor packs itself: its folder runs on machines without this package, and is no part of it.
+    """
+    secret: pulumi.Output[str | None] = pulumi.Output.from_input(None) if token_secret is None else token_secret
+    parcel = runpy.run_path(str(PARCEL))
     return {
-        "startup-script": BOOTSTRAP.read_text(encoding="utf-8") if BOOTSTRAP.exists() else "",
-        "gemma4-supervisor": SUPERVISOR.read_text(encoding="utf-8") if SUPERVISOR.exists() else "",
-        "gemma4-spec": spec,
+        STARTUP: parcel["startup_script"](),
+        SUPERVISOR: parcel["supervisor"](),
+        SPEC: pulumi.Output.all(image, secret).apply(
+            lambda known: serving_spec(plan, image=known[0], token_secret=known[1])
+        ),
     }

@@ -38,7 +38,7 @@ class SliceNetwork(pulumi.ComponentResource):
         self.tag = args.plan.names.slices
         place = SubnetPlace(self.tag, self._region, neighbour(args.plan.settings.network.subnet_cidr))
         self.subnet, removal = subnetwork(self, name, args.plan, self._vpc, place)
-        self.ready = [*removal, self._firewall(args.network.subnet)]
+        self.ready = [*removal, self._firewall(args.plan.settings.network.subnet_cidr)]
         if args.plan.settings.weights.source == "huggingface":
             self.ready.append(self._nat())
         self.register_outputs({"subnet": self.subnet.id})

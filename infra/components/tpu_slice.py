@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import pulumi
 
-from infra.components.slice_network import SliceNetwork
 from infra.planning.plan import Plan
 from infra.planning.quantities import parse_duration
 from infra.providers.queued_resource import QueuedResource, QueuedResourceInputs
@@ -23,13 +22,15 @@ _ONLY_AT_CREATION = {"enable-guest-attributes": "TRUE"}
 
 @dataclass(frozen=True)
 class TpuSliceArgs:
-    """`metadata` is what the machine's supervisor reads; `account` the machine's own address."""
+    """`network` and `subnetwork` are full names, `tag` is the firewall's; `account` is the machine's own, by address;
+    `metadata` is what its supervisor reads."""
 
     plan: Plan
     slice: str
-    network: SliceNetwork
-    vpc: pulumi.Output[str]
-    account: pulumi.Output[str]
+    network: pulumi.Input[str]
+    subnetwork: pulumi.Input[str]
+    tag: str
+    account: pulumi.Input[str]
     metadata: Mapping[str, pulumi.Input[str]]
     ready: Sequence[pulumi.Resource]
     """What must be there before a machine that costs money can do anything useful."""
@@ -85,15 +86,15 @@ class TpuSlice(pulumi.ComponentResource):
                 queued_id=self._id,
                 accelerator_type=limits.accelerator_type,
                 runtime_version=limits.runtime_version,
-                network=self._args.vpc,
-                subnetwork=self._args.network.subnet.id,
+                network=self._args.network,
+                subnetwork=self._args.subnetwork,
                 service_account=self._args.account,
                 provisioning=tpu.provisioning,
                 valid_until_duration_s=parse_duration(tpu.valid_until_duration),
                 max_run_duration_s=parse_duration(tpu.max_run_duration) if flex else None,
                 metadata={**self._args.metadata, **_ONLY_AT_CREATION},
                 labels={**self._plan.labels, "slice": self._args.slice},
-                tags=[self._args.network.tag],
+                tags=[self._args.tag],
                 known_zones=list(limits.flex_start_zones if flex else self._plan.accelerator.locations),
                 replace_active=tpu.replace_active,
             ),

@@ -20,6 +20,7 @@ class Api(Enum):
 
     ARTIFACT_REGISTRY = ("artifactRegistry", "https://artifactregistry.googleapis.com/v1/")
     CLOUD_QUOTAS = ("cloudQuotas", "https://cloudquotas.googleapis.com/v1/")
+    COMPUTE = ("compute", "https://compute.googleapis.com/compute/v1/")
     CLOUD_RUN = ("cloudRunV2", "https://run.googleapis.com/v2/")
     IAM_CREDENTIALS = ("iamCredentials", "https://iamcredentials.googleapis.com/v1/")
     LOGGING = ("logging", "https://logging.googleapis.com/v2/")

@@ -157,8 +157,8 @@ class _Planner:
             upstream = self.settings.images.serving
         if image.registry != "docker-hub":
             pull = upstream
-        elif role == "serving" and self.settings.images.mode == "build":
-            pull = f"{self._repository}/{role}:{self.stack}"
+        elif self.settings.images.mode == "build":  # then there is no mirror; Cloud Run pulls Docker Hub by itself
+            pull = f"{self._repository}/{role}:{self.stack}" if role == "serving" else f"docker.io/{upstream}"
         else:
             pull = f"{self._repository}/{upstream.removeprefix('docker.io/')}"
         return ImageRef(role, upstream, pull, pinned="@sha256:" in upstream)

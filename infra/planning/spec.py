@@ -6,18 +6,22 @@ It names places and never holds a secret. containers/tpu/README.md says what eac
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from infra.planning.plan import Plan
 from infra.planning.vllm import PORT, TPU_WEIGHTS
 
 SCHEMA = 1
-DRAIN_S = 30
+DRAIN_S = 45
+"""What requests get to finish when a server is told to stop."""
+VPC_ADDRESS = "${VPC_ADDRESS}"
+"""The supervisor puts the machine's own address here: the server listens in the VPC and nowhere else."""
 
 
 def serving_spec(plan: Plan, *, image: str, token_secret: str | None) -> str:
     """The specification of a plan. `image` is the reference that the machine pulls, by digest where it was built here;
-    `token_secret` is the full name of the secret with the Hugging Face token, used only where that is the source.
+    `token_secret` is the full name of the secret with the Hugging Face token, None where the weights are in a bucket.
     """
     spec: dict[str, Any] = {
         "schema": SCHEMA,
@@ -25,9 +29,10 @@ def serving_spec(plan: Plan, *, image: str, token_secret: str | None) -> str:
         "model": plan.model.hub_id,
         "image": image,
         "registry": _registry(image),
-        "argv": list(plan.command.argv),
+        "argv": _in_the_vpc(plan.command.argv),
         "env": dict(sorted(plan.command.env.items())),
-        "weights": _weights(plan, token_secret),
+        "weights": _weights(plan),
+        "hfTokenSecret": token_secret,
         "port": PORT,
         "readyTimeoutSeconds": plan.ready_timeout_s,
         "drainSeconds": DRAIN_S,
@@ -35,14 +40,18 @@ def serving_spec(plan: Plan, *, image: str, token_secret: str | None) -> str:
     return json.dumps(spec, indent=1)
 
 
-def _weights(plan: Plan, token_secret: str | None) -> dict[str, Any]:
+def _in_the_vpc(argv: Sequence[str]) -> list[str]:
+    host = argv.index("--host") + 1
+    return [*argv[:host], VPC_ADDRESS, *argv[host + 1 :]]
+
+
+def _weights(plan: Plan) -> list[dict[str, str]]:
     if plan.settings.weights.source == "huggingface":
-        return {"source": "huggingface", "tokenSecret": token_secret or ""}
-    folders = [
+        return []
+    return [
         {"bucket": plan.names.bucket, "prefix": weights.prefix, "destination": f"{TPU_WEIGHTS}/{weights.prefix}"}
         for weights in plan.weights
     ]
-    return {"source": "bucket", "folders": folders}
 
 
 def _registry(image: str) -> str:

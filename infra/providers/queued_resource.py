@@ -42,6 +42,7 @@ _FIXED = (
 )
 _OVER = (QueueState.FAILED, QueueState.SUSPENDED, QueueState.SUSPENDING, QueueState.DELETING)
 _DELETE_S = 1800.0  # one that is PROVISIONING cannot be deleted before Google has decided
+_DELETE_POLL_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ class QueuedResourceProvider(Provider):
                 return
             if found.state is QueueState.PROVISIONING:
                 progress("PROVISIONING: Google deletes it only once that has ended, which takes minutes")
-            zone.delete_until_gone(id_, timeout_s=_DELETE_S)
+            zone.delete_until_gone(id_, timeout_s=_DELETE_S, poll_s=_DELETE_POLL_S)
         except GoogleError as error:
             fail(str(error))
 

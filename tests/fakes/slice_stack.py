@@ -99,7 +99,7 @@ class SliceStack:
             if not result.id:
                 del self.state[resource]
             else:
-                self.state[resource] = Kept(result.id, dict(result.outs))
+                self.state[resource] = Kept(result.id, dict(result.outs or {}))
 
     def up(self) -> None:
         self.done = []

@@ -1,0 +1,223 @@
+"""The life of a TPU stack on the real engine: once whole, with the real gcp provider, and its slices alone in each trouble."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.ops.inputs import plan_stack
+from tests.engine.harness import Engine, missing_tools
+from tests.fakes.google import FakeGoogle
+from tests.fakes.staging import stage_into
+from tests.fakes.vllm import FakeVllm
+
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.skipif(bool(missing_tools()), reason=missing_tools() or "tools are here"),
+]
+
+TOKEN = "hf_engine_test_token_0123456789"
+BLUE, GREEN = "gemma4-v6e4-blue", "gemma4-v6e4-green"
+PLACE = "projects/demo-project/locations/us-east5-a/queuedResources"
+ONLY = Path(__file__).with_name("slices_only.py")
+QUEUED = f"/queuedResources/{BLUE}"
+
+
+@pytest.fixture
+def google() -> Iterator[FakeGoogle]:
+    with FakeGoogle() as fake:
+        yield fake
+
+
+@pytest.fixture
+def server() -> Iterator[FakeVllm]:
+    with FakeVllm() as fake:
+        fake.prefixes = ("/slices/blue", "/slices/green")
+        yield fake
+
+
+@pytest.fixture
+def stack(tmp_path: Path, google: FakeGoogle) -> Iterator[Engine]:
+    made = Engine(tmp_path, google, "v6e4", {"gemma4:access": {"invokers": ["group:ml@example.com"]}})
+    yield made
+    google.clear()
+    google.tpu.configure(stop_at="", pace=1)
+    made.destroy()
+    assert google.leftovers() == []
+    assert google.unknown == []
+
+
+@pytest.fixture
+def slices(stack: Engine) -> Engine:
+    """The same project with another program."""
+    shutil.copy(ONLY, stack.project / "__main__.py")
+    return stack
+
+
+def serve(server: FakeVllm, google: FakeGoogle, stack: Engine) -> None:
+    """Let every slice serve what the stack as configured plans."""
+    plan = plan_stack(stack.stack, root=stack.project).plan
+    server.model, server.spec_hash = plan.model.hub_id, plan.command.spec_hash
+    server.max_model_len, server.kv_tokens = plan.engine.max_model_len, plan.capacity.tokens
+    google.run.serve_at(server.url)
+    google.run.executor = stage_into(google, plan.weights)
+
+
+def outputs_of(stack: Engine, kind: str, slice_name: str = "blue") -> dict[str, Any]:
+    """Outputs of a slice's resource as the stack's state has them."""
+    resources = stack.state()["deployment"]["resources"]
+    (found,) = [one for one in resources if one["type"].endswith(f":{kind}") and f"slice-{slice_name}" in one["urn"]]
+    outputs: dict[str, Any] = found["outputs"]
+    return outputs
+
+
+def until(true: Callable[[], bool], limit_s: float = 60) -> None:
+    deadline = time.monotonic() + limit_s
+    while not true():
+        assert time.monotonic() < deadline, "nothing happened"
+        time.sleep(0.05)
+
+
+def test_the_whole_life(stack: Engine, google: FakeGoogle, server: FakeVllm) -> None:
+    stack.set_secret("gemma4:hfToken", TOKEN)
+    serve(server, google, stack)
+    first = stack.up()
+    assert set(first.summary) == {"created"}, first.output
+    assert stack.outputs()["url"] == server.url
+    again = stack.up()
+    assert set(again.summary) == {"unchanged"}, again.output
+
+    # A flag change: the specification and its check, beside the stack's own outputs.
+    stack.configure({"gemma4:serving": {"maxModelLen": 4096}})
+    serve(server, google, stack)
+    preview = stack.preview()
+    assert preview.summary["to update"] == 2, preview.output
+    changed = stack.up()
+    assert changed.summary["updated"] == 2, changed.output
+    (node,) = google.tpu.nodes.values()
+    assert server.spec_hash in node["metadata"]["gemma4-spec"]
+    assert google.tpu.created == 1
+
+    # Expiry: the next up removes the husk, queues anew, and tells gateway, specification and check.
+    before = outputs_of(stack, "QueuedResource")["created"]
+    google.tpu.advance(BLUE, to="SUSPENDED")
+    renewed = stack.up()
+    assert list(google.tpu.resources) == [f"{PLACE}/{BLUE}"]
+    assert google.tpu.created == 2
+    assert outputs_of(stack, "QueuedResource")["created"] != before, renewed.output
+    (node,) = google.tpu.nodes.values()
+    assert server.spec_hash in node["metadata"]["gemma4-spec"]
+    assert TOKEN not in str(node)
+
+    # Cloud Run lets go of its subnet late: the provider gives up at the first refusal, destroy must not.
+    held = google.fault("DELETE", "/subnetworks/gemma4-v6e4$", times=2, status=400, body=_in_use())
+    stack.destroy()
+    assert held.used == 2
+    assert google.leftovers() == []
+
+
+def _in_use() -> dict[str, Any]:
+    message = "The subnetwork resource 'gemma4-v6e4' is already being used by 'serverless-ipv4-1'"
+    reason = "resourceInUseByAnotherResource"
+    return {"error": {"code": 400, "message": message, "errors": [{"reason": reason, "message": message}]}}
+
+
+def test_a_wait_in_vain_is_one_error_and_the_next_up_goes_on(slices: Engine, google: FakeGoogle) -> None:
+    slices.configure({"gemma4:tpu": {"waitForCapacity": "2s"}})
+    google.tpu.configure(stop_at="WAITING_FOR_RESOURCES")
+    failed = slices.up(check=False)
+    assert failed.code != 0
+    assert "No capacity for v6e-4 in us-east5-a within 2 s" in failed.output
+    assert "Traceback" not in failed.output
+    assert outputs_of(slices, "QueuedResource")["state"] == "WAITING_FOR_RESOURCES"
+    google.tpu.configure(stop_at="")
+    slices.configure({"gemma4:tpu": None})
+    assert "replaced" not in slices.up().summary
+    assert google.tpu.created == 1
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+def test_an_interrupted_wait_is_resumed(slices: Engine, google: FakeGoogle, signals: int) -> None:
+    slices.configure({"gemma4:tpu": {"waitForCapacity": "20s"}})
+    google.tpu.configure(stop_at="WAITING_FOR_RESOURCES")
+    process = slices.start("up", "--yes", "--skip-preview")
+    until(lambda: len(google.sent("GET", QUEUED)) > 2)
+    for _ in range(signals):
+        os.kill(process.pid, signal.SIGINT)
+        time.sleep(0.5)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode != 0, output
+    google.tpu.configure(stop_at="")
+    slices.up()
+    assert google.tpu.created == 1
+    assert set(slices.up().summary) == {"unchanged"}
+
+
+def test_a_process_killed_before_the_answer_is_adopted(slices: Engine, google: FakeGoogle) -> None:
+    google.fault("POST", "/queuedResources", delay_s=5)
+    process = slices.start("up", "--yes", "--skip-preview")
+    until(lambda: google.tpu.created == 1)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=30)
+    slices.run("cancel", "--yes")
+    slices.up()
+    assert google.tpu.created == 1
+
+
+def test_credentials_that_expire_are_one_error(slices: Engine, google: FakeGoogle) -> None:
+    google.tpu.configure(stop_at="WAITING_FOR_RESOURCES")
+    process = slices.start("up", "--yes", "--skip-preview")
+    until(lambda: len(google.sent("GET", QUEUED)) > 2)
+    google.fault("GET", QUEUED, status=401, message="expired", times=99)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert "gcloud auth application-default login" in output
+    assert "Traceback" not in output
+
+
+def test_destroy_leaves_nothing_from_any_state(slices: Engine, google: FakeGoogle) -> None:
+    for state in ("ACCEPTED", "PROVISIONING", "FAILED", "SUSPENDED", "DELETING"):
+        google.tpu.configure(pace=1)
+        slices.up()
+        google.tpu.configure(pace=2)
+        google.tpu.advance(BLUE, to=state)
+        slices.destroy()
+        assert google.leftovers() == [], state
+
+
+def test_a_slice_that_may_be_serving_is_not_replaced_unasked(slices: Engine, google: FakeGoogle) -> None:
+    slices.up()
+    slices.configure({"gemma4:tpu": {"maxRunDuration": "4h"}})
+    refused = slices.preview(check=False)
+    assert refused.code != 0
+    assert f"{BLUE} may be serving (ACTIVE)" in refused.output
+    assert "24 h of its 24 h left" in refused.output
+    assert "Traceback" not in refused.output
+    slices.configure({"gemma4:tpu": {"maxRunDuration": "4h", "replaceActive": True}})
+    assert "2 to replace" in slices.preview().output
+    slices.up()
+    assert google.tpu.created == 2
+    assert google.tpu.resources[f"{PLACE}/{BLUE}"]["runDuration"] == {"maxRunDuration": "14400s"}
+
+
+def test_a_further_slice_that_waits_does_not_hold_up_the_first(slices: Engine, google: FakeGoogle) -> None:
+    slices.up()
+    google.tpu.configure(stop_at="WAITING_FOR_RESOURCES")
+    slices.configure({"gemma4:tpu": {"slices": ["blue", "green"]}})
+    began = time.monotonic()
+    added = slices.up()
+    assert time.monotonic() - began < 60
+    assert "leaves this slice out" in added.output
+    assert outputs_of(slices, "TpuNode", "green")["address"] == ""
+    google.tpu.configure(stop_at="")
+    google.tpu.advance(GREEN, to="ACTIVE")
+    slices.up()
+    assert slices.outputs()["address-green"]
+    assert set(slices.up().summary) == {"unchanged"}

@@ -1,0 +1,98 @@
+"""A subnetwork that Cloud Run still holds on to is removed in the end, or the error says that it is still there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from infra.errors import GoogleError
+from infra.google.access import Api
+from infra.google.subnets import remove_subnetwork
+from infra.providers.subnet_removal import SubnetRemovalProvider
+from tests.fakes.google import FakeGoogle
+from tests.fakes.google.client import FakeTime, session
+
+SUBNETS = "projects/demo-project/regions/us-east5/subnetworks"
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeGoogle]:
+    with FakeGoogle() as running:
+        session(running).post(Api.COMPUTE, SUBNETS, {"name": "s", "ipCidrRange": "10.8.0.0/26"})
+        yield running
+
+
+@pytest.fixture
+def time() -> FakeTime:
+    return FakeTime()
+
+
+def remove(fake: FakeGoogle, time: FakeTime, timeout_s: float = 7200, **options: Any) -> None:
+    remove_subnetwork(session(fake, time), "us-east5", "s", timeout_s=timeout_s, **options)
+
+
+def hold(fake: FakeGoogle) -> None:
+    """An address in the subnetwork, as Cloud Run keeps one for an hour or two."""
+    address = {"name": "serverless-ipv4-1", "subnetwork": f"{SUBNETS}/s"}
+    session(fake).post(Api.COMPUTE, "projects/demo-project/regions/us-east5/addresses", address)
+
+
+def test_a_free_one_goes_at_once(fake: FakeGoogle, time: FakeTime) -> None:
+    remove(fake, time)
+    assert fake.leftovers() == []
+    assert sum(time.pauses) <= 1
+
+
+def test_one_in_use_is_asked_for_until_it_goes(fake: FakeGoogle, time: FakeTime) -> None:
+    hold(fake)
+    shown: list[str] = []
+
+    def show(message: str) -> None:
+        shown.append(message)
+        if len(shown) == 100:
+            fake.compute.remove("projects/demo-project/regions/us-east5/addresses/serverless-ipv4-1")
+
+    remove(fake, time, progress=show)
+    assert fake.leftovers() == []
+    assert 1800 < sum(time.pauses) < 2100
+    assert "serverless-ipv4-1" in shown[0]
+
+
+def test_one_that_stays_is_an_error_that_says_what_to_run(fake: FakeGoogle, time: FakeTime) -> None:
+    hold(fake)
+    with pytest.raises(GoogleError, match=r"still in use after 120 min.*pulumi destroy"):
+        remove(fake, time)
+
+
+def test_what_is_forbidden_is_not_waited_for(fake: FakeGoogle, time: FakeTime) -> None:
+    fake.fault("DELETE", "/subnetworks/s", status=403, message="Permission 'compute.subnetworks.delete' denied")
+    with pytest.raises(GoogleError, match=r"compute\.subnetworks\.delete"):
+        remove(fake, time)
+    assert time.pauses == []
+
+
+def test_a_storm_is_outlasted(fake: FakeGoogle, time: FakeTime) -> None:
+    fake.fault("DELETE", "/subnetworks/s", times=20, status=503)
+    remove(fake, time)
+    assert fake.leftovers() == []
+
+
+class TestTheResource:
+    def test_creating_it_asks_nothing_and_deleting_it_removes_the_subnetwork(
+        self, fake: FakeGoogle, time: FakeTime
+    ) -> None:
+        provider = SubnetRemovalProvider()
+        provider.session = lambda: session(fake, time)  # type: ignore[method-assign]
+        fake.clear()
+        created = provider.create({"region": "us-east5", "name": "s", "urn": None})
+        assert fake.requests == []
+        provider.delete(created.id, created.outs or {})
+        assert fake.leftovers() == []
+
+    def test_another_subnetwork_is_another_removal(self) -> None:
+        old = {"region": "us-east5", "name": "s"}
+        provider = SubnetRemovalProvider()
+        assert provider.diff("", old, {**old, "urn": "u"}).changes is False
+        assert provider.diff("", old, {**old, "region": "us-east4"}).replaces == ["region"]
