@@ -125,7 +125,8 @@ def _capacity(plan: Plan) -> dict[str, Any]:
 
 
 def _band(band: Band, digits: int = 2) -> dict[str, float]:
-    return {"low": round(band.low, digits), "mid": round(band.mid, digits), "high": round(band.high, digits)}
+    places = digits or None  # None rounds to a whole number
+    return {"low": round(band.low, places), "mid": round(band.mid, places), "high": round(band.high, places)}
 
 
 def _rate(rate: Rate) -> dict[str, Any]:

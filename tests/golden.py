@@ -1,0 +1,143 @@
+"""Everything in the repository that is written by the program itself, and what it should say now.
+
+`make golden` writes it; the tests compare. Read the difference before committing it: a golden plan is reviewed like code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from infra.ops.cli import run
+from infra.ops.explain import describe_setting
+from infra.planning.resolve import known_paths
+from infra.planning.stackfile import stack_names
+from tests.projects import ROOT
+
+GOLDEN = ROOT / "tests" / "golden"
+README = ROOT / "README.md"
+CONFIGURATION = ROOT / "docs" / "configuration.md"
+
+_BLOCK = re.compile(r"(<!-- written by make golden: ([a-z0-9 -]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def wanted() -> dict[Path, str]:
+    """The files and what they should hold."""
+    files = {GOLDEN / f"{name}.json": output("plan", name, "--json") for name in stack_names(ROOT)}
+    return {**files, README: readme(README.read_text("utf-8")), CONFIGURATION: configuration()}
+
+
+def output(*words: str) -> str:
+    """What a command line prints in the checkout, whatever the folder; it must end with 0 or with a refusal."""
+    printed = io.StringIO()
+    with contextlib.chdir(ROOT), contextlib.redirect_stdout(printed):
+        code = run(words)
+    if code not in (0, 3):
+        raise SystemExit(f"gemma4 {' '.join(words)} ended with {code}")
+    return printed.getvalue()
+
+
+def readme(text: str) -> str:
+    """The README with its marked blocks written anew."""
+
+    def block(match: re.Match[str]) -> str:
+        return f"{match[1]}{_BLOCKS[match[2]]()}\n{match[3]}"
+
+    return _BLOCK.sub(block, text)
+
+
+def _plan() -> str:
+    return f"```text\n$ make plan\n{output('plan', 'l4').rstrip()}\n```"
+
+
+def _stacks() -> str:
+    rows = json.loads(output("stacks", "--json"))
+    lines = [
+        "| stack | model | machine | where | verdict | KV cache, tokens | $/hour running |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        verdict = row["verdict"] + ("" if row["deployable"] else ", plan only")
+        cells = (f"`{row['stack']}`", row["model"], row["accelerator"], row["location"], verdict)
+        lines.append(f"| {' | '.join(cells)} | ≈ {row['kvTokens']:,} | {row['usdPerHour']:.2f} |")
+    return "\n".join(lines)
+
+
+_BLOCKS: Mapping[str, Callable[[], str]] = {"plan l4": _plan, "stacks": _stacks}
+
+
+def configuration() -> str:
+    """The reference of all settings, from the settings themselves."""
+    return "\n".join(_configuration()) + "\n"
+
+
+_HEAD = """# Configuration
+
+<!-- written by make golden from infra/planning/settings.py -->
+
+What a stack file `Pulumi.<stack>.yaml` may say under `config:`, each key with the prefix `gemma4:`. The same text is
+printed by `gemma4 explain KEY`. Only `model` and `accelerator` are needed.
+
+* A value is taken from the last of these that says something: default, recipe of the model on the accelerator, recipe
+  of the profile, stack file, `--set` on the command line. `gemma4 plan STACK --json` tells each value's `origins`.
+* `null` takes away what the layers below say. A default shown as *chosen* is chosen by the planner, or left to vLLM.
+* Unknown keys and wrong values are errors that name the key; all of a file are reported at once.
+* Beside these keys, `gcp:project` is needed to deploy, not to plan. Other `gcp:` keys are the provider's own."""
+
+
+def _configuration() -> Iterator[str]:
+    rows = [describe_setting(path, field) for path, field in known_paths()]
+    yield _HEAD
+    yield from (
+        "",
+        "## First level",
+        "",
+        *_table(row for row in rows if "." not in row["key"] and row["type"] != "group"),
+    )
+    for group in (row for row in rows if row["type"] == "group"):
+        members = [row for row in rows if row["key"].rpartition(".")[0] == group["key"] and row["type"] != "group"]
+        yield from ("", f"## {group['key']}", "", group["meaning"])
+        if members:
+            yield from ("", *_table(members))
+
+
+def _table(rows: Iterator[Mapping[str, Any]] | list[Mapping[str, Any]]) -> Iterator[str]:
+    yield "| key | meaning | type and range | default |"
+    yield "|---|---|---|---|"
+    for row in rows:
+        kind = ", ".join(filter(None, (row["type"], row["range"])))
+        cells = (f"`{row['key']}`", row["meaning"], kind, _default(row))
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def _default(row: Mapping[str, Any]) -> str:
+    if row["required"]:
+        return "*needed*"
+    if row["default"] is None:
+        return "*chosen*"
+    default = row["default"]
+    return f"`{default if isinstance(default, str) else json.dumps(default)}`"
+
+
+def main() -> None:
+    """Write everything anew and say what changed."""
+    files = wanted()
+    stale = set(GOLDEN.glob("*.json")) - set(files)
+    for path in sorted(stale):
+        path.unlink()
+    changed = [path for path, text in files.items() if not path.is_file() or path.read_text("utf-8") != text]
+    for path in changed:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(files[path], "utf-8")
+    for path in sorted({*changed, *stale}):
+        print(path.relative_to(ROOT))
+    print(f"{len(changed)} written, {len(stale)} removed" if changed or stale else "nothing has changed")
+
+
+if __name__ == "__main__":
+    main()
