@@ -38,6 +38,7 @@ class Loopback(ThreadingHTTPServer):
 
     daemon_threads = True
     block_on_close = False
+    request_queue_size = 64  # a connection that is dropped here comes back a second later
 
     def __init__(self, answer: Callable[[Exchange], None]) -> None:
         super().__init__(("127.0.0.1", 0), Exchange)

@@ -1,0 +1,138 @@
+"""Cloud Storage with the machine's own account: manifests, and the content of objects in ranges."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import posixpath
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from .containers import Abandoned
+from .ledger import File
+from .metadata import Metadata
+from .spec import WeightSet
+from .web import Unreachable, call, connect, describe, target
+
+MANIFEST = "gemma4-manifest.json"
+PIECE = 1024 * 1024
+RANGE_TRIES = 6
+ANSWER_S = 60.0
+
+
+class WeightsError(Exception):
+    """The weights cannot be had as the manifest promises; says what is wrong and what to do."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file where it comes from."""
+
+    weights: WeightSet
+    file: File
+
+    @property
+    def place(self) -> str:
+        return f"{self.weights.place}/{self.file.name}"
+
+
+class Bucket:
+    """Cloud Storage by its JSON API, with the machine's own account."""
+
+    def __init__(self, url: str, metadata: Metadata) -> None:
+        self._url, self._metadata = url.rstrip("/"), metadata
+
+    def manifest(self, weights: WeightSet) -> list[File]:
+        """The files that make up a checkpoint. Raises WeightsError, Unreachable."""
+        place = f"{weights.place}/{MANIFEST}"
+        reply = call("GET", self.url(weights, MANIFEST), timeout_s=ANSWER_S, headers=self.headers())
+        self.check(reply.status, place)
+        try:
+            files = [File(row["name"], int(row["size"]), row["sha256"]) for row in json.loads(reply.body)["files"]]
+        except (ValueError, KeyError, TypeError):
+            raise WeightsError(f"{place} is not a manifest; run the weights copy again.") from None
+        for file in files:
+            if posixpath.normpath(file.name) != file.name or file.name.startswith(("/", "..")):
+                raise WeightsError(f"{place} names {file.name!r}, which would lie outside its folder.")
+        return files
+
+    def url(self, weights: WeightSet, name: str) -> str:
+        return f"{self._url}/storage/v1/b/{weights.bucket}/o/{quote(f'{weights.prefix}/{name}', safe='')}?alt=media"
+
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self._metadata.token()}"}
+
+    def check(self, status: int, place: str) -> None:
+        """Raise for whatever is not content."""
+        if status in (200, 206):
+            return
+        if status == 401:
+            self._metadata.forget_token()
+        if status == 404:
+            raise WeightsError(f"{place} is not there. Has the weights copy finished, and is the prefix right?")
+        if status in (401, 403):
+            fix = "grant the slice's service account roles/storage.objectViewer on the bucket."
+            raise WeightsError(f"{place} may not be read (HTTP {status}): {fix}")
+        raise Unreachable(f"{place}: HTTP {status}")
+
+
+class Reader:
+    """One connection to the bucket, used by one thread."""
+
+    def __init__(self, bucket: Bucket, abandoned: threading.Event) -> None:
+        self._bucket, self._abandoned = bucket, abandoned
+        self._connection: http.client.HTTPConnection | None = None
+        self._buffer = memoryview(bytearray(PIECE))
+
+    def close(self) -> None:
+        if self._connection:
+            self._connection.close()
+        self._connection = None
+
+    def read(self, source: Source, start: int, end: int) -> Iterator[memoryview]:
+        """Bytes `start` to `end` in pieces, each valid until the next; goes on where a connection broke off."""
+        failures = 0
+        while start < end:
+            try:
+                for piece in self._stream(source, start, end):
+                    start += len(piece)
+                    failures = 0
+                    yield piece
+            except (Unreachable, OSError, http.client.HTTPException) as error:
+                self.close()
+                failures += 1
+                if failures >= RANGE_TRIES:
+                    raise Unreachable(f"{source.place}: {describe(error)}, {failures} times at one spot") from None
+                if self._abandoned.wait(0.2 * 2**failures):
+                    raise Abandoned from None
+
+    def _stream(self, source: Source, start: int, end: int) -> Iterator[memoryview]:
+        response = self._open(source, start, end)
+        while start < end:
+            if self._abandoned.is_set():
+                self.close()
+                raise Abandoned
+            count = response.readinto(self._buffer[: min(PIECE, end - start)])
+            if not count:
+                raise Unreachable("the connection ended early")
+            start += count
+            yield self._buffer[:count]
+        response.read()  # nothing is left, and the connection may be used again
+
+    def _open(self, source: Source, start: int, end: int) -> http.client.HTTPResponse:
+        url = self._bucket.url(source.weights, source.file.name)
+        if self._connection is None:
+            self._connection = connect(url, ANSWER_S)
+        headers = {**self._bucket.headers(), "Range": f"bytes={start}-{end - 1}"}
+        self._connection.request("GET", target(url), headers=headers)
+        response = self._connection.getresponse()
+        total = (response.getheader("Content-Range") or "").rpartition("/")[2]
+        if response.status == 416 or (response.status == 206 and total != str(source.file.size)):
+            raise WeightsError(f"{source.place} is not as long as its manifest says; run the weights copy again.")
+        if response.status != 206:
+            self.close()
+            self._bucket.check(response.status, source.place)
+            raise Unreachable("the bucket ignores ranges")
+        return response

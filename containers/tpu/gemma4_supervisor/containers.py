@@ -1,0 +1,215 @@
+"""The docker command line: images, and the one container that serves."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from .journal import Journal
+from .settings import Settings
+from .spec import Spec
+
+NAME = "gemma4"
+HASH, FINGERPRINT = "gemma4.hash", "gemma4.fingerprint"
+TOKEN_IN_CONTAINER = "/run/secrets/huggingface-token"  # noqa: S105  a place, not a token
+ANSWER_S = 60.0
+PULL_S = 3600.0
+LAST_LINES = 30
+
+# What docker says, and what to do about it. The first that is found counts.
+REMEDIES = (
+    ("cannot connect to the docker daemon", "Docker is not running on this machine."),
+    ("denied", "Grant the slice's service account roles/artifactregistry.reader on the repository."),
+    ("403", "Grant the slice's service account roles/artifactregistry.reader on the repository."),
+    ("unauthorized", "Grant the slice's service account roles/artifactregistry.reader on the repository."),
+    ("manifest unknown", "There is no such image or tag in the registry."),
+    ("not found", "There is no such image or tag in the registry."),
+    ("no space left", "The boot disk is full: `docker system df` shows with what."),
+    ("timeout", "Has the subnet Private Google Access?"),
+)
+
+
+class DockerError(Exception):
+    """What docker answered, in one line, with what to do about it where that is known."""
+
+
+class Abandoned(Exception):
+    """Told to stop in the middle: nobody wants the result any more."""
+
+
+@dataclass(frozen=True)
+class Container:
+    """The container as docker knows it. `exit_code` is meaningless while it runs."""
+
+    id: str
+    running: bool
+    exit_code: int
+    out_of_memory: bool
+    fingerprint: str
+
+
+class Docker:
+    """Shared by all threads: it holds nothing but its settings."""
+
+    def __init__(self, settings: Settings, journal: Journal) -> None:
+        self._run_dir = settings.run_dir
+        self._journal = journal
+
+    def container(self) -> Container | None:
+        """The container of our name, running or not. Raises DockerError."""
+        try:
+            (row,) = json.loads(self._docker("container", "inspect", NAME))
+        except DockerError as error:
+            if "no such container" in str(error).lower():
+                return None
+            raise
+        state = row["State"]
+        labels = row["Config"].get("Labels") or {}
+        return Container(
+            row["Id"], state["Running"], state["ExitCode"], state.get("OOMKilled", False), labels.get(FINGERPRINT, "")
+        )
+
+    def start(self, spec: Spec, image_id: str, address: str, token_file: Path | None) -> str:
+        """Run the server in the background, and return the container's id. Raises DockerError."""
+        entrypoint, *arguments = spec.command(address)
+        options = ["--name", NAME, "--privileged", "--network", "host", "--volume", "/dev/shm:/dev/shm"]  # noqa: S108
+        options += ["--log-driver", "json-file", "--log-opt", "max-size=100m", "--log-opt", "max-file=3"]
+        options += ["--label", f"{HASH}={spec.hash}", "--label", f"{FINGERPRINT}={spec.fingerprint}"]
+        env = dict(spec.env)
+        if token_file:
+            # As a file: docker inspect and the process list show the environment and the command line.
+            options += ["--volume", f"{token_file}:{TOKEN_IN_CONTAINER}:ro"]
+            env["HF_TOKEN_PATH"] = TOKEN_IN_CONTAINER
+        env_file = self._run_dir / "container.env"
+        write_private(env_file, "".join(f"{name}={value}\n" for name, value in env.items()))
+        options += ["--env-file", str(env_file), "--entrypoint", entrypoint]
+        try:
+            return self._docker("run", "--detach", *options, image_id, *arguments).strip()
+        finally:
+            env_file.unlink(missing_ok=True)
+
+    def remove(self, drain_s: float) -> None:
+        """Stop the container, giving it so long to finish, and take it away; fine if there is none."""
+        found = self.container()
+        if found is None:
+            return
+        if found.running:
+            self._docker("stop", "-t", str(round(drain_s)), NAME, timeout_s=drain_s + ANSWER_S)
+        self._docker("rm", "--force", NAME)
+
+    def last_words(self) -> str:
+        """The end of the container's output, or nothing."""
+        try:
+            return self._docker("logs", "--tail", str(LAST_LINES), NAME, with_errors=True).strip()
+        except DockerError:
+            return ""
+
+    def image_id(self, image: str) -> str:
+        """The id of an image on this machine, blank where it is not here. Raises DockerError."""
+        try:
+            return self._docker("image", "inspect", "--format", "{{.Id}}", image).strip()
+        except DockerError as error:
+            if "no such image" in str(error).lower():
+                return ""
+            raise
+
+    def pull(self, image: str, registry: str, token: str, abandoned: threading.Event) -> str:
+        """Fetch an image, logged in to `registry` for just as long, and return its id. Raises DockerError, Abandoned."""
+        with self._login(registry, token) as environ:
+            self._docker("pull", "--quiet", image, environ=environ, timeout_s=PULL_S, abandoned=abandoned)
+        if not (image_id := self.image_id(image)):
+            raise DockerError(f"docker pull: {image} is not here although it was pulled")
+        return image_id
+
+    def remove_image(self, image_id: str) -> None:
+        """Make room on the disk; an image that something still uses stays."""
+        try:
+            self._docker("image", "rm", image_id)
+        except DockerError as error:
+            self._journal.info("image-kept", f"The image {image_id} stays: {error}")
+
+    @contextmanager
+    def _login(self, registry: str, token: str) -> Iterator[Mapping[str, str]]:
+        """The environment of a login that leaves nothing behind: docker writes the token into its configuration."""
+        config = tempfile.mkdtemp(prefix="docker-", dir=self._run_dir)
+        environ = {"DOCKER_CONFIG": config}
+        try:
+            if registry:
+                self._journal.hide(f"oauth2accesstoken:{token}")
+                login = ("login", "--username", "oauth2accesstoken", "--password-stdin", f"https://{registry}")
+                self._docker(*login, environ=environ, text=token)
+            yield environ
+        finally:
+            shutil.rmtree(config, ignore_errors=True)
+
+    def _docker(
+        self, *arguments: str, environ: Mapping[str, str] | None = None, text: str = "",
+        timeout_s: float = ANSWER_S, abandoned: threading.Event | None = None, with_errors: bool = False,
+    ) -> str:  # fmt: skip
+        command = ["docker", *arguments]
+        try:
+            code, output, errors = run(command, environ or {}, text, timeout_s, abandoned)
+        except OSError as error:
+            raise DockerError(f"docker cannot be run: {error.strerror}") from None
+        except subprocess.TimeoutExpired:
+            raise DockerError(f"docker {arguments[0]} has not ended within {timeout_s:.0f} s") from None
+        if code:
+            raise DockerError(self._journal.clean(explain(arguments[0], errors or output)))
+        return output + errors if with_errors else output
+
+
+def run(
+    command: Sequence[str], environ: Mapping[str, str], text: str, timeout_s: float, abandoned: threading.Event | None
+) -> tuple[int, str, str]:
+    """Exit code, output and errors of a command. Raises Abandoned, subprocess.TimeoutExpired, OSError."""
+    environ = {**os.environ, **environ}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, env=environ, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+        over = threading.Event()
+        if abandoned:
+            threading.Thread(target=_end_when, args=(process, abandoned, over), daemon=True).start()
+        try:
+            output, errors = process.communicate(text, timeout=timeout_s)
+        except BaseException:  # also where this process is told to end: docker's daemon finishes what it is at
+            process.kill()
+            raise
+        finally:
+            over.set()
+    if abandoned and abandoned.is_set():
+        raise Abandoned
+    return process.returncode, output, errors
+
+
+def _end_when(process: subprocess.Popen[str], abandoned: threading.Event, over: threading.Event) -> None:
+    while not over.is_set():
+        if abandoned.wait(0.1):
+            process.terminate()
+            return
+
+
+def explain(verb: str, text: str) -> str:
+    """The last thing docker said, and the remedy."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or ["it failed without a word"]
+    said = next((line for line in lines if line.startswith("Error")), lines[-1])
+    said = re.sub(r"^Error(?: response from daemon)?: ", "", said)
+    remedy = next((fix for sign, fix in REMEDIES if sign in said.lower()), "")
+    return f"docker {verb}: {said}" + (f" {remedy}" if remedy else "")
+
+
+def write_private(path: Path, text: str) -> None:
+    """A file that nobody but root can read, whole or not at all."""
+    fresh = path.with_name(f".{path.name}.new")
+    fresh.unlink(missing_ok=True)
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+    fresh.replace(path)

@@ -1,0 +1,57 @@
+"""What the supervisor says: JSON lines for the journal, from which everything secret is blotted out."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+import threading
+import time
+from typing import Any, TextIO
+
+BLOT = "[secret]"
+LONGEST = 2000
+
+
+class Journal:
+    """Lines that Cloud Logging reads as structured entries. Shared by all threads."""
+
+    def __init__(self, stream: TextIO = sys.stdout) -> None:
+        self._stream = stream
+        self._lock = threading.Lock()
+        self._secrets: set[str] = set()
+
+    def hide(self, secret: str) -> str:
+        """Never let this text out again, plain or in base64; returns it."""
+        if len(secret) >= 8:
+            self._secrets.update((secret, base64.b64encode(secret.encode()).decode()))
+        return secret
+
+    def clean(self, text: str) -> str:
+        """`text` as it may be shown: without secrets, and not endless."""
+        for secret in tuple(self._secrets):
+            text = text.replace(secret, BLOT)
+        return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} … {text[-LONGEST // 2 :]}"
+
+    def say(self, severity: str, event: str, message: str, **fields: Any) -> None:
+        """One line. `event` is a word that does not change with the wording."""
+        entry = {"severity": severity, "time": now(), "event": event, "message": self.clean(message)}
+        line = json.dumps({**entry, **fields}, ensure_ascii=False)
+        for secret in tuple(self._secrets):
+            line = line.replace(secret, BLOT)
+        with self._lock:
+            print(line, file=self._stream, flush=True)
+
+    def info(self, event: str, message: str, **fields: Any) -> None:
+        self.say("INFO", event, message, **fields)
+
+    def warning(self, event: str, message: str, **fields: Any) -> None:
+        self.say("WARNING", event, message, **fields)
+
+    def error(self, event: str, message: str, **fields: Any) -> None:
+        self.say("ERROR", event, message, **fields)
+
+
+def now() -> str:
+    """The time in RFC 3339, UTC."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -1,0 +1,159 @@
+"""What ought to run: follows the metadata, prepares a change beside what serves, and puts it in its place when ready.
+
+Two tracks, both driven by events from one queue:
+
+* the *service* keeps the current run alive, whatever the metadata want meanwhile;
+* a *change* to what the metadata want is prepared beside it, and only once everything is here takes its place.
+
+So a wish that cannot be fulfilled never costs what serves, the newest wish wins however many come, and a specification
+that does not come up gives way to the last one that did. A supervisor that was killed finds the container as it was.
+"""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable
+from typing import NoReturn
+
+from . import weights
+from .metadata import MAINTENANCE, PROGRAM, SPEC, Watch
+from .preparation import Preparation, Tools
+from .record import Record, Run
+from .service import Phase, Service
+from .spec import Spec, SpecError, parse
+
+LOOK_UP_S = 1.0
+
+
+class Keeper:
+    """One object for the life of the process; all methods run on the main thread."""
+
+    def __init__(self, tools: Tools, record: Record, replace_program: Callable[[str | None], None]) -> None:
+        self._tools, self._record, self._replace_program = tools, record, replace_program
+        self._events: queue.Queue[Callable[[], None]] = queue.Queue()
+        self._service = Service(tools, record, self._events.put, self._came_up)
+        self._wanted: Spec | None = None
+        self._change: Preparation | None = None
+
+    def run(self) -> NoReturn:
+        self._service.find()
+        self._follow(SPEC, self._on_spec)
+        self._follow(PROGRAM, self._replace_program)
+        self._follow(MAINTENANCE, self._on_maintenance, self._tools.settings.maintenance_s)
+        while True:
+            self._show()
+            try:
+                self._events.get(timeout=min(LOOK_UP_S, self._tools.settings.restart_s))()
+            except queue.Empty:
+                self._service.on_time()
+
+    def halt(self) -> None:
+        """Let go of everything that is being fetched; the container and its port stay as they are."""
+        self._service.halt()
+        if self._change:
+            self._change.halt()
+
+    def shut(self) -> None:
+        """Close the port, because the machine goes down: a server that is ending answers everybody with errors."""
+        self._service.shut()
+
+    def _follow(self, path: str, act: Callable[[str | None], None], absent_s: float | None = None) -> None:
+        def changed(value: str | None) -> None:
+            self._events.put(lambda: act(value))
+
+        def trouble(text: str) -> None:
+            if text:
+                self._tools.status.trouble("metadata", f"{text}; what runs goes on, and changes wait.")
+            else:
+                self._tools.status.clear("metadata")
+
+        settings = self._tools.settings
+        wait_s = settings.retry_s if absent_s is None else absent_s
+        Watch(settings, self._tools.metadata, path, wait_s, changed, trouble).start()
+
+    def _on_maintenance(self, notice: str | None) -> None:
+        if notice:
+            self._tools.journal.warning("maintenance", f"Google announces maintenance of this machine: {notice}")
+        self._tools.status.set(maintenance=notice)
+
+    def _on_spec(self, text: str | None) -> None:
+        try:
+            if text is None:
+                raise SpecError("The node has no attribute gemma4-spec.")
+            spec = parse(text, self._tools.settings.weights_root)
+        except SpecError as error:
+            self._tools.status.trouble("spec", f"{error} What runs goes on.")
+            return
+        self._tools.status.clear("spec")
+        self._tools.journal.info("wanted", f"Wanted: {spec.hash}.", hash=spec.hash)
+        self._wanted = spec
+        if self._record.rejected not in ("", spec.digest):
+            self._record.rejected = ""
+            self._tools.status.clear("rejected")
+        self._pursue(spec)
+
+    def _pursue(self, spec: Spec) -> None:
+        """Begin to bring `spec` here, unless it is here, or has been given up in exactly this form."""
+        if self._change and self._change.spec.digest == spec.digest:
+            return
+        if self._change:
+            self._tools.journal.info("abandoned", f"{self._change.spec.hash} is abandoned for {spec.hash}.")
+            self._change.abandon()
+            self._change = None
+        if self._service.current is None:
+            self._service.adopt(spec)
+        current = self._service.current
+        if current and current.spec.fingerprint == spec.fingerprint:
+            current.spec = spec  # what it may take in time can have changed
+            self._record.save()
+            if self._service.phase is Phase.WAITING:
+                self._service.revive()
+        elif spec.digest == self._record.rejected:
+            self._tools.status.trouble("rejected", f"{spec.hash} was given up before; change anything to try it again.")
+        else:
+            self._service.yield_()
+            self._change = Preparation(self._tools, spec, self._on_ready, self._on_trouble)
+            self._change.start()
+
+    def _on_ready(self, preparation: Preparation, run: Run) -> None:
+        def switch() -> None:
+            if preparation is not self._change:
+                return
+            self._change = None
+            if run.image_id not in self._record.images:
+                self._record.images.append(run.image_id)
+            self._tools.journal.info("switch", f"{run.spec.hash} takes over.", hash=run.spec.hash)
+            self._service.replace(run)
+
+        self._events.put(switch)
+
+    def _on_trouble(self, preparation: Preparation) -> None:
+        def bridge() -> None:
+            """The change may take long; meanwhile what ran before is better than nothing."""
+            if preparation is self._change and self._service.phase is Phase.WAITING:
+                self._service.revive()
+
+        self._events.put(bridge)
+
+    def _came_up(self, run: Run) -> None:
+        """What is wanted serves: take away the weights and images of what came before."""
+        if not self._wanted or self._wanted.fingerprint != run.spec.fingerprint:
+            return
+        gone = weights.remove_others(self._tools.settings.weights_root, run.spec.weights)
+        old = [image for image in self._record.images if image not in ("", run.image_id)]
+        for image in old:
+            self._tools.docker.remove_image(image)
+        self._record.images = [run.image_id]
+        self._record.save()
+        if gone or old:
+            self._tools.journal.info("cleaned", "Removed what is not needed any more.", weights=gone, images=old)
+
+    def _show(self) -> None:
+        current, wanted = self._service.current, self._wanted
+        self._tools.status.set(
+            stage=self._service.phase.value,
+            wanted=wanted.hash if wanted else None,
+            running=current.spec.hash if current else None,
+            preparing=self._change.spec.hash if self._change else None,
+            failures=current.failures if current else 0,
+        )

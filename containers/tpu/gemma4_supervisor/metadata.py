@@ -1,0 +1,118 @@
+"""The metadata server: our attributes and their changes, access tokens, and the way to report back."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from urllib.parse import quote
+
+from .journal import Journal
+from .settings import Settings, backoff
+from .web import Reply, Unreachable, call
+
+SPEC = "attributes/gemma4-spec"
+PROGRAM = "attributes/gemma4-supervisor"
+MAINTENANCE = "upcoming-maintenance?alt=json&recursive=true"
+ADDRESS = "network-interfaces/0/ip"
+REPORT = "guest-attributes/gemma4/status"
+ANSWER_S = 10.0
+TOKEN_SPARE_S = 300.0
+
+
+class Metadata:
+    """Everything below `instance/`. Shared by all threads."""
+
+    def __init__(self, settings: Settings, journal: Journal) -> None:
+        self._root = f"http://{settings.metadata_host}/computeMetadata/v1/instance/"
+        self._journal = journal
+        self._token, self._token_ends = "", 0.0
+        self._lock = threading.Lock()
+
+    def read(self, path: str) -> str | None:
+        """The value, or None where there is none. Raises Unreachable."""
+        reply = self._ask("GET", path, ANSWER_S)
+        return None if reply.status == 404 else reply.text
+
+    def wait(self, path: str, etag: str, wait_s: float) -> tuple[str | None, str]:
+        """Value and etag, as soon as the etag is no longer the given one, or after `wait_s`. Raises Unreachable."""
+        question = f"wait_for_change=true&last_etag={quote(etag)}&timeout_sec={max(1, round(wait_s))}"
+        reply = self._ask("GET", f"{path}{'&' if '?' in path else '?'}{question}", wait_s + ANSWER_S)
+        return (None, "NONE") if reply.status == 404 else (reply.text, reply.headers.get("etag", "NONE"))
+
+    def token(self) -> str:
+        """An access token of the machine's service account that is good for some minutes. Raises Unreachable."""
+        with self._lock:
+            if time.monotonic() > self._token_ends:
+                reply = self._ask("GET", "service-accounts/default/token", ANSWER_S)
+                try:
+                    answer = json.loads(reply.body)
+                    self._token = self._journal.hide(str(answer["access_token"]))
+                    self._token_ends = time.monotonic() + float(answer["expires_in"]) - TOKEN_SPARE_S
+                except (ValueError, KeyError, TypeError):
+                    raise Unreachable("the metadata server gives no token: has the node a service account?") from None
+            return self._token
+
+    def forget_token(self) -> None:
+        """After a refusal: the next one will be fresh."""
+        with self._lock:
+            self._token_ends = 0.0
+
+    def address(self) -> str:
+        """The machine's address in the VPC. Raises Unreachable."""
+        address = self.read(ADDRESS)
+        if not address:
+            raise Unreachable("the metadata server names no address of this machine")
+        return address.strip()
+
+    def publish(self, text: str) -> None:
+        """Put the report where `getGuestAttributes` finds it. Raises Unreachable, also where they are switched off."""
+        reply = self._ask("PUT", REPORT, ANSWER_S, text.encode())
+        if reply.status not in (200, 202, 204):
+            raise Unreachable(f"guest attributes answer HTTP {reply.status}; are they enabled on the node?")
+
+    def _ask(self, method: str, path: str, timeout_s: float, body: bytes | None = None) -> Reply:
+        headers = {"Metadata-Flavor": "Google"}
+        reply = call(method, self._root + path, timeout_s=timeout_s, headers=headers, body=body)
+        if method == "GET" and reply.status not in (200, 404):
+            raise Unreachable(f"the metadata server answers HTTP {reply.status}")
+        if reply.status == 200 and reply.headers.get("metadata-flavor") != "Google":
+            raise Unreachable("what answers is not the metadata server")
+        return reply
+
+
+class Watch(threading.Thread):
+    """Calls `changed` with a value at once, and again whenever it is another one; None where there is none.
+
+    Something that is absent is looked for every `absent_s`.
+    """
+
+    def __init__(
+        self, settings: Settings, metadata: Metadata, path: str, absent_s: float,
+        changed: Callable[[str | None], None], trouble: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        super().__init__(name=f"watch {path}", daemon=True)
+        self._settings, self._metadata, self._path, self._absent_s = settings, metadata, path, absent_s
+        self._changed, self._trouble = changed, trouble
+
+    def run(self) -> None:
+        """`trouble` gets a sentence when the server cannot be reached, and an empty one when it can again."""
+        etag, known, failures = "NONE", "", 0
+        while True:
+            try:
+                value, etag = self._metadata.wait(self._path, etag, self._settings.watch_s)
+            except Unreachable as error:
+                failures += 1
+                self._trouble(str(error))
+                time.sleep(backoff(self._settings.retry_s, 30, failures))
+                continue
+            if failures:
+                failures = 0
+                self._trouble("")
+            mark = "absent" if value is None else f"={value}"
+            if mark != known:
+                known = mark
+                self._changed(value)
+            if value is None:
+                time.sleep(self._absent_s)  # there is nothing whose change could be waited for

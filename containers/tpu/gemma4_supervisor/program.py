@@ -1,0 +1,126 @@
+"""The supervisor's own program: put into place as a systemd service, and replaced while it runs.
+
+It is one file, a zip archive that Python executes; the node's metadata carry it in base64.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import os
+import pkgutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+from .journal import Journal
+from .settings import Settings
+from .status import Status
+
+UNIT = "gemma4-supervisor.service"
+PYTHON = (sys.executable, "-I", "-S")  # no environment, no installed packages: what it needs is in the archive
+CHECK_S = 60.0
+
+
+class InstallError(Exception):
+    """systemd did not do as it was told."""
+
+
+class Program:
+    """The archive that this process runs from."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.file = Path(sys.argv[0]).resolve()
+        self._data = self.file.read_bytes()
+        self.version = _version(self._data)
+        self._place = settings.state_dir / "supervisor.pyz"
+
+    def install(self, *, start: bool) -> None:
+        """Put this program and its unit where systemd finds them; with `start`, see to it that it runs.
+
+        Doing it again changes nothing, and does not disturb a supervisor of the same version. Raises InstallError.
+        """
+        self._settings.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        is_new = _write_if_other(self._place, self._data)
+        unit = pkgutil.get_data(__package__ or "", UNIT) or b""
+        if _write_if_other(self._settings.unit_dir / UNIT, unit):
+            is_new = True
+            _systemctl("daemon-reload")
+        if start:
+            _systemctl("enable", UNIT)
+            # Not waiting: at boot systemd may still have docker to start, after the script that this is part of.
+            _systemctl("--no-block", "restart" if is_new else "start", UNIT)
+
+    def give_way(self, value: str | None, journal: Journal, status: Status, before: Callable[[], None]) -> None:
+        """Become the program in `value` if it is another one and works; the container never notices."""
+        if value is None:
+            return
+        try:
+            data = base64.b64decode(value, validate=True)
+        except binascii.Error:
+            status.trouble("supervisor", f"gemma4-supervisor is not base64; version {self.version} goes on.")
+            return
+        version = _version(data)
+        if version == self.version:
+            status.clear("supervisor")
+            return
+        fresh = self._settings.state_dir / "incoming.pyz"
+        fresh.write_bytes(data)
+        for step in ("check", "install-files"):
+            if fault := _fault_of(fresh, step):
+                text = f"Version {version} of the supervisor fails ({fault}); version {self.version} goes on."
+                status.trouble("supervisor", text)
+                return
+        journal.info("upgrade", f"Version {version} takes over from {self.version}.", version=version)
+        fresh.unlink()
+        before()
+        self._become()
+
+    def _become(self) -> NoReturn:
+        sys.stdout.flush()
+        os.execv(PYTHON[0], [*PYTHON, str(self._place), "run"])  # noqa: S606  no shell is the point
+
+
+def machine_goes_down() -> bool:
+    """Whether systemd is shutting the machine down: the end of its time, a preemption, a reboot."""
+    try:
+        command = ["systemctl", "is-system-running"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.stdout.strip() == "stopping"
+
+
+def _version(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:12]
+
+
+def _fault_of(program: Path, step: str) -> str:
+    try:
+        done = subprocess.run(
+            [*PYTHON, str(program), step], capture_output=True, text=True, timeout=CHECK_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return type(error).__name__
+    return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+
+
+def _write_if_other(path: Path, data: bytes) -> bool:
+    """Whether the file had to be written."""
+    if path.is_file() and path.read_bytes() == data:
+        return False
+    fresh = path.with_name(f".{path.name}.new")
+    fresh.write_bytes(data)
+    fresh.replace(path)
+    return True
+
+
+def _systemctl(*arguments: str) -> None:
+    command = ["systemctl", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=CHECK_S, check=False)
+    if done.returncode:
+        raise InstallError(f"{' '.join(command)}: {done.stderr.strip()}")

@@ -1,0 +1,68 @@
+"""Where things are and how often they are looked at. Nothing here depends on what is served."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+PREFIX = "GEMMA4_"
+_READERS: Mapping[str, type] = {"str": str, "int": int, "float": float, "Path": Path}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Names ending in `_s` are seconds. Each may be set in the environment as GEMMA4_<NAME>; the unit sets none."""
+
+    metadata_host: str = "metadata.google.internal"
+    storage_url: str = "https://storage.googleapis.com"
+    secrets_url: str = "https://secretmanager.googleapis.com"
+    state_dir: Path = Path("/var/lib/gemma4")
+    """Survives a reboot: the program and what it has to remember."""
+    run_dir: Path = Path("/run/gemma4")
+    """Does not: status, and what must never reach a disk."""
+    weights_root: Path = Path("/dev/shm/weights")  # noqa: S108  memory is the point
+    unit_dir: Path = Path("/etc/systemd/system")
+
+    watch_s: float = 60
+    """How long the metadata server holds a question for a change open; the client waits ten seconds more."""
+    retry_s: float = 2
+    retry_cap_s: float = 300
+    """First and longest wait between tries to fetch something. They never end: an idle slice is paid for as well."""
+    restart_s: float = 5
+    restart_cap_s: float = 300
+    """First and longest wait between starts of a container that does not stay."""
+    start_tries: int = 3
+    """Failed starts of a new specification before the last good one comes back."""
+    start_poll_s: float = 1
+    probe_s: float = 10
+    health_timeout_s: float = 5
+    generation_timeout_s: float = 60
+    unwell_s: float = 180
+    """How long a running server may fail its probe, its port closed, before it is started afresh."""
+    stable_s: float = 600
+    """Serving for so long makes earlier failures forgotten."""
+    settle_s: float = 5
+    """Longest wait for callers to leave before a stop: a second more than the gateway keeps idle connections."""
+    report_s: float = 10
+    """Shortest time between two reports through the metadata server, which takes few a minute."""
+    maintenance_s: float = 60
+    streams: int = 16
+    range_mib: int = 64
+    """Connections to the bucket, and what one of them fetches at a time."""
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str]) -> Settings:
+        """The defaults, but for what the environment sets."""
+        chosen = {}
+        for field in dataclasses.fields(cls):
+            text = environ.get(PREFIX + field.name.upper())
+            if text is not None:
+                chosen[field.name] = _READERS[str(field.type)](text)
+        return cls(**chosen)
+
+
+def backoff(first_s: float, cap_s: float, failures: int) -> float:
+    """Seconds to wait after so many failures in a row, doubling from `first_s`."""
+    return min(cap_s, first_s * 2.0 ** min(failures - 1, 30))

@@ -1,0 +1,188 @@
+"""What the node is asked to serve: the attribute `gemma4-spec`, read strictly, with every fault named at once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SCHEMA = 1
+ADDRESS = "${VPC_ADDRESS}"
+"""Stands in `argv` for the machine's own address, which nobody knows when the slice is queued."""
+STOP_SPARE_S = 15
+"""What a container gets beyond vLLM's own time for finishing requests before it is killed."""
+
+_FIELDS: Mapping[str, tuple[type, ...]] = {
+    "schema": (int,),
+    "hash": (str,),
+    "image": (str,),
+    "registry": (str,),
+    "argv": (list,),
+    "env": (dict,),
+    "weights": (list,),
+    "hfTokenSecret": (str, type(None)),
+    "port": (int,),
+    "model": (str,),
+    "readyTimeoutSeconds": (int, float),
+    "drainSeconds": (int, float),
+}
+_OPTIONAL: Mapping[str, Any] = {
+    "registry": "",
+    "weights": [],
+    "hfTokenSecret": None,
+    "drainSeconds": 45,
+    "generation": "",
+}
+_OF_THE_CONTAINER = ("image", "argv", "env", "weights", "hfTokenSecret", "port", "drainSeconds")
+_TOKEN_NAMES = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+_TOKEN = re.compile(r"hf_[A-Za-z0-9]{16,}|ya29\.[\w-]{16,}")
+_SECRET = re.compile(r"projects/[^/]+/secrets/[^/]+(/versions/[^/]+)?")
+
+
+class SpecError(Exception):
+    """The attribute is not a specification; the message names every fault, and no value that may be a secret."""
+
+
+@dataclass(frozen=True)
+class WeightSet:
+    """A checkpoint below `gs://bucket/prefix/`, and the folder that it has to stand in."""
+
+    bucket: str
+    prefix: str
+    destination: str
+
+    @property
+    def place(self) -> str:
+        return f"gs://{self.bucket}/{self.prefix}"
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One wish. `digest` is of its whole text, `fingerprint` of what a running container depends on."""
+
+    document: Mapping[str, Any]
+    hash: str
+    image: str
+    registry: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    weights: tuple[WeightSet, ...]
+    token_secret: str
+    port: int
+    model: str
+    ready_s: float
+    drain_s: float
+    digest: str
+    fingerprint: str
+
+    def command(self, address: str) -> tuple[str, ...]:
+        """The server's command line; how long it may finish requests when told to stop is the supervisor's affair."""
+        argv = [part.replace(ADDRESS, address) for part in self.argv]
+        if "--shutdown-timeout" not in argv:
+            argv += ["--shutdown-timeout", str(max(0, round(self.drain_s) - STOP_SPARE_S))]
+        return tuple(argv)
+
+
+def parse(text: str, weights_root: Path) -> Spec:
+    """Raises SpecError. Weights may only go below `weights_root`."""
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise SpecError(f"gemma4-spec is not JSON ({error}).") from None
+    if not isinstance(document, dict):
+        raise SpecError("gemma4-spec is not a JSON object.")
+    if document.get("schema") != SCHEMA:
+        raise SpecError(
+            f"gemma4-spec has schema {document.get('schema')!r}, this supervisor reads {SCHEMA}; "
+            "put the supervisor that belongs to it into gemma4-supervisor."
+        )
+    document = {**_OPTIONAL, **document}
+    faults = [*_type_faults(document)] or [*_value_faults(document, weights_root)]
+    if faults:
+        raise SpecError("gemma4-spec: " + " ".join(faults))
+    return _spec(document)
+
+
+def _spec(document: Mapping[str, Any]) -> Spec:
+    return Spec(
+        document=document,
+        hash=document["hash"],
+        image=document["image"],
+        registry=document["registry"],
+        argv=tuple(document["argv"]),
+        env=document["env"],
+        weights=tuple(WeightSet(**each) for each in document["weights"]),
+        token_secret=document["hfTokenSecret"] or "",
+        port=document["port"],
+        model=document["model"],
+        ready_s=document["readyTimeoutSeconds"],
+        drain_s=document["drainSeconds"],
+        digest=_digest(document),
+        fingerprint=_digest({key: document[key] for key in _OF_THE_CONTAINER}),
+    )
+
+
+def _digest(part: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _type_faults(document: Mapping[str, Any]) -> Iterator[str]:
+    for key in sorted(document.keys() - _FIELDS.keys() - _OPTIONAL.keys()):
+        yield f"{key} is not known."
+    for key, kinds in _FIELDS.items():
+        if key not in document:
+            yield f"{key} is missing."
+        elif not isinstance(document[key], kinds) or isinstance(document[key], bool):
+            yield f"{key} is not {' or '.join(_NAMES[kind] for kind in kinds)}."
+
+
+_NAMES = {int: "a whole number", float: "a number", str: "text", list: "a list", dict: "an object", type(None): "null"}
+
+
+def _value_faults(document: Mapping[str, Any], weights_root: Path) -> Iterator[str]:
+    for key in ("hash", "image", "model"):
+        if not re.fullmatch(r"[!-~]+", document[key]):
+            yield f"{key} is empty or has blanks in it."
+    if not re.fullmatch(r"[a-z0-9.:-]*", document["registry"]):
+        yield "registry is not a host name."
+    if len(document["argv"]) < 2 or not all(isinstance(part, str) and "\0" not in part for part in document["argv"]):
+        yield "argv is not the full command (vllm serve …) as a list of texts."
+    if not 0 < document["port"] < 65536:
+        yield "port is not between 1 and 65535."
+    if document["readyTimeoutSeconds"] <= 0 or document["drainSeconds"] < 0:
+        yield "readyTimeoutSeconds must be above 0, drainSeconds not below."
+    if document["hfTokenSecret"] is not None and not _SECRET.fullmatch(document["hfTokenSecret"]):
+        yield "hfTokenSecret is not of the form projects/P/secrets/S."
+    yield from _env_faults(document["env"])
+    if _TOKEN.search(json.dumps(document)):
+        yield "it carries something that looks like a token, which everybody who may see the node can read; "
+        yield "revoke it, and name a secret in hfTokenSecret."
+    for number, weights in enumerate(document["weights"]):
+        yield from (f"weights[{number}] {fault}" for fault in _weight_faults(weights, weights_root))
+
+
+def _env_faults(env: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in env.items():
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            yield f"env: {name!r} is not a name."
+        elif name in _TOKEN_NAMES:
+            yield f"env.{name} has no place in metadata, where many can read it; name a secret in hfTokenSecret."
+        elif not isinstance(value, str) or re.search(r"[\r\n\0]", value):
+            yield f"env.{name} is not text on one line."
+
+
+def _weight_faults(weights: Any, root: Path) -> Iterator[str]:
+    if not isinstance(weights, dict) or weights.keys() != {"bucket", "prefix", "destination"}:
+        yield "is not an object of bucket, prefix and destination."
+        return
+    if not all(isinstance(value, str) and value for value in weights.values()):
+        yield "has an empty bucket, prefix or destination."
+        return
+    destination = weights["destination"]
+    if posixpath.normpath(destination) != destination or not destination.startswith(f"{root}/"):
+        yield f"does not go below {root}/."

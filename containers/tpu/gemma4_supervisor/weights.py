@@ -1,0 +1,231 @@
+"""Weights from the bucket into memory: parallel range reads, every file checked before it has its name.
+
+The manifest is the one that `containers/weights/stage.py` writes last. A ledger beside the files remembers which were
+checked, so that a restart costs no second reading. Memory beside the files themselves: one piece a connection.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from .bucket import PIECE, Bucket, Reader, Source, WeightsError
+from .containers import Abandoned
+from .ledger import LEDGER, Ledger
+from .metadata import Metadata
+from .settings import Settings
+from .spec import WeightSet
+
+PARTIAL = ".gemma4-part"
+MIB, GIB = 1024**2, 1024**3
+PROGRESS_S = 5.0
+
+_staging = threading.Lock()
+"""Held by whoever writes weights: one that was abandoned may not have noticed yet, and both may want the same files."""
+
+
+class Stager:
+    """Brings folders to what their manifests say. `progress` is called with done and total bytes now and then."""
+
+    def __init__(self, settings: Settings, metadata: Metadata, progress: Callable[[int, int], None]) -> None:
+        self._bucket = Bucket(settings.storage_url, metadata)
+        self._streams, self._range = settings.streams, settings.range_mib * MIB
+        self._progress = progress
+
+    def stage(self, sets: Sequence[WeightSet], abandoned: threading.Event) -> None:
+        """Raises WeightsError, Unreachable, OSError; Abandoned when told to stop. What is done stays done."""
+        while not _staging.acquire(timeout=0.1):
+            if abandoned.is_set():
+                raise Abandoned
+        try:
+            self._stage(sets, abandoned)
+        finally:
+            _staging.release()
+
+    def _stage(self, sets: Sequence[WeightSet], abandoned: threading.Event) -> None:
+        wanted = [(weights, Ledger(weights.destination), self._bucket.manifest(weights)) for weights in sets]
+        downloads = [
+            Download(Source(weights, file), ledger)
+            for weights, ledger, files in wanted
+            for file in ledger.missing(files)
+        ]
+        _check_room(downloads)
+        self._fetch(downloads, Meter(sum(download.size for download in downloads), self._progress), abandoned)
+        for _, ledger, files in wanted:
+            ledger.complete(files)
+
+    def _fetch(self, downloads: Sequence[Download], meter: Meter, abandoned: threading.Event) -> None:
+        work = Work(part for download in downloads for part in download.parts(self._range))
+        failed: list[Exception] = []
+
+        def take_turns() -> None:
+            reader = Reader(self._bucket, abandoned)
+            try:
+                while not failed and (part := work.next()):
+                    download, start, end = part
+                    download.write(start, meter.count(reader.read(download.source, start, end)))
+            except Exception as error:
+                failed.append(error)
+            finally:
+                reader.close()
+
+        with ThreadPoolExecutor(self._streams, thread_name_prefix="weights") as pool:
+            for _ in range(self._streams):
+                pool.submit(take_turns)
+        for download in downloads:
+            download.close()
+        if failed:
+            raise failed[0]
+
+
+def is_staged(sets: Iterable[WeightSet]) -> bool:
+    """Whether all of them were once brought here as a whole, by nobody's word but the ledger's."""
+    return all(Ledger(weights.destination).is_complete for weights in sets)
+
+
+def tidy(sets: Iterable[WeightSet]) -> None:
+    """Take away what the manifests do not know, where nothing runs that may still read it."""
+    for weights in sets:
+        ledger = Ledger(weights.destination)
+        for path in [path for path in ledger.folder.rglob("*") if path.is_file()]:
+            name = str(path.relative_to(ledger.folder))
+            if name != LEDGER and name not in ledger.files:
+                path.unlink()
+
+
+def remove_others(root: Path, kept: Iterable[WeightSet]) -> list[str]:
+    """Take away every staged folder below `root` but those; returns what went."""
+    keep = {Path(weights.destination) for weights in kept}
+    gone = [path.parent for path in root.rglob(LEDGER) if path.parent not in keep]
+    for folder in gone:
+        shutil.rmtree(folder, ignore_errors=True)
+    return [str(folder) for folder in gone]
+
+
+class Download:
+    """One file on its way. Parts arrive in any order, and are hashed in the right one as soon as they can be."""
+
+    def __init__(self, source: Source, ledger: Ledger) -> None:
+        self.source, self.size, self.folder = source, source.file.size, ledger.folder
+        self._ledger = ledger
+        self._path = ledger.folder / source.file.name
+        self._partial = self._path.with_name(self._path.name + PARTIAL)
+        self._partial.unlink(missing_ok=True)
+        self._descriptor = -1
+        self._lock = threading.Lock()
+        self._arrived: dict[int, int] = {}
+        self._hash = hashlib.sha256()
+        self._hashed = 0
+        self._hashing = False
+
+    def parts(self, size: int) -> Iterator[tuple[Download, int, int]]:
+        """The file in ranges to fetch; an empty file is one empty range."""
+        for start in range(0, max(1, self.size), size):
+            yield self, start, min(start + size, self.size)
+
+    def write(self, start: int, pieces: Iterable[memoryview]) -> None:
+        """Store one part. Raises WeightsError where the last one shows that the file is not the right one."""
+        self._open()
+        end = start
+        for piece in pieces:
+            end += os.pwrite(self._descriptor, piece, end)
+        with self._lock:
+            self._arrived[start] = end
+            if self._hashing:
+                return  # whoever is at it will see this part too
+            self._hashing = True
+        while self._hash_next():
+            pass
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor = -1
+
+    def _open(self) -> None:
+        with self._lock:
+            if self._descriptor < 0:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                self._descriptor = os.open(self._partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+                os.ftruncate(self._descriptor, self.size)
+
+    def _hash_next(self) -> bool:
+        """Hash the part that comes next; false where it has not arrived."""
+        with self._lock:
+            end = self._arrived.pop(self._hashed, None)
+            self._hashing = end is not None
+        if end is None:
+            return False
+        while self._hashed < end:
+            piece = os.pread(self._descriptor, min(PIECE, end - self._hashed), self._hashed)
+            self._hash.update(piece)
+            self._hashed += len(piece)
+        if self._hashed == self.size:
+            self._finish()
+            return False
+        return True
+
+    def _finish(self) -> None:
+        if self._hash.hexdigest() != self.source.file.sha256:
+            self._partial.unlink()
+            raise WeightsError(
+                f"{self.source.place} does not have the SHA-256 that its manifest names, so it is not served. It is fetched "
+                "again; if that does not help, the object is damaged: delete it and run the weights copy again."
+            )
+        self._partial.replace(self._path)
+        self._ledger.add(self.source.file)
+
+
+class Work:
+    """An iterator that many threads take from."""
+
+    def __init__(self, parts: Iterator[tuple[Download, int, int]]) -> None:
+        self._parts, self._lock = parts, threading.Lock()
+
+    def next(self) -> tuple[Download, int, int] | None:
+        with self._lock:
+            return next(self._parts, None)
+
+
+class Meter:
+    """Counts bytes, and says so every few seconds."""
+
+    def __init__(self, total: int, progress: Callable[[int, int], None]) -> None:
+        self._total, self._progress = total, progress
+        self._done, self._said, self._lock = 0, time.monotonic(), threading.Lock()
+
+    def count(self, pieces: Iterable[memoryview]) -> Iterator[memoryview]:
+        """Pass them on, counted."""
+        for piece in pieces:
+            self._add(len(piece))
+            yield piece
+
+    def _add(self, count: int) -> None:
+        with self._lock:
+            self._done += count
+            if time.monotonic() - self._said < PROGRESS_S:
+                return
+            self._said = time.monotonic()
+        self._progress(self._done, self._total)
+
+
+def _check_room(downloads: Sequence[Download]) -> None:
+    if not downloads:
+        return
+    need = sum(download.size for download in downloads)
+    folder = downloads[0].folder
+    while not folder.exists():
+        folder = folder.parent
+    disk = os.statvfs(folder)
+    free = disk.f_bavail * disk.f_frsize
+    if need > free:
+        raise WeightsError(
+            f"{need / GIB:.1f} GiB of weights do not fit into the {free / GIB:.1f} GiB that are free at {folder}, beside "
+            "what is served now, which goes on. Choose a smaller model, or replace the slice."
+        )

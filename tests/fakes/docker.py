@@ -1,0 +1,256 @@
+"""A docker that has one registry and runs one container: a small server that can fail in the ways vLLM does."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+Answer = tuple[int, str, str]
+OK = ""
+NO_ID = "sha256:"
+
+
+@dataclass
+class Behaviour:
+    """How a server does: it may die at once, never be healthy, or be healthy and not generate."""
+
+    dies_with: int | None = None
+    last_words: str = "INFO vLLM API server version 0.32.0"
+    healthy: bool = True
+    generates: bool = True
+    silent: bool = False
+    """Accepts a completion and never answers it."""
+
+
+class FakeDocker:
+    """`images` maps references to ids: what the registry has. `behaviours` go by a specification's hash.
+
+    `refusals` maps a verb (login, pull, run …) to what docker prints while it fails; `holds` to an event that the
+    verb waits for.
+    """
+
+    def __init__(self) -> None:
+        self.images: dict[str, str] = {}
+        self.local: dict[str, str] = {}
+        self.behaviours: dict[str, Behaviour] = {}
+        self.refusals: dict[str, str] = {}
+        self.holds: dict[str, threading.Event] = {}
+        self.container: FakeContainer | None = None
+        self.past: list[FakeContainer] = []
+        self.logins: list[tuple[str, str]] = []
+        self.down = False
+
+    def publish(self, image: str) -> str:
+        """Put an image into the registry; returns its id."""
+        self.images[image] = NO_ID + hashlib.sha256(image.encode()).hexdigest()
+        return self.images[image]
+
+    def close(self) -> None:
+        for hold in self.holds.values():
+            hold.set()
+        if self.container:
+            self.container.stop()
+
+    def reboot(self) -> None:
+        """What a reboot does to containers: they have ended, and nobody starts them."""
+        if self.container:
+            self.container.end(255)
+
+    def behaviour(self, name: str) -> Behaviour:
+        return self.behaviours.setdefault(name, Behaviour())
+
+    def answer(self, arguments: Sequence[str], environ: Mapping[str, str], text: str) -> Answer:
+        """What the command line prints, and its exit code."""
+        verb = "image " + arguments[1] if arguments[0] == "image" else arguments[0]
+        if self.down:
+            return 1, "", "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is it running?\n"
+        if verb in self.holds:
+            self.holds[verb].wait(20)
+        if verb in self.refusals:
+            return 1, "", f"Error response from daemon: {self.refusals[verb]}\n"
+        act: Callable[[Sequence[str], Mapping[str, str], str], Answer] = {
+            "login": self._login,
+            "pull": self._pull,
+            "image inspect": self._image_inspect,
+            "image rm": self._image_rm,
+            "container": self._inspect,
+            "run": self._run,
+            "stop": self._stop,
+            "rm": self._rm,
+            "logs": self._logs,
+        }[verb]
+        return act(arguments, environ, text)
+
+    def _login(self, arguments: Sequence[str], environ: Mapping[str, str], text: str) -> Answer:
+        config = Path(environ["DOCKER_CONFIG"])
+        (config / "config.json").write_text(json.dumps({"auths": {arguments[-1]: {"auth": "in plain"}}}))
+        self.logins.append((arguments[-1], text))
+        return 0, "Login Succeeded\n", "WARNING! Your credentials are stored unencrypted.\n"
+
+    def _pull(self, arguments: Sequence[str], environ: Mapping[str, str], text: str) -> Answer:
+        image = arguments[-1]
+        if image not in self.images:
+            return 1, "", f"Error response from daemon: manifest for {image} not found: manifest unknown\n"
+        self.local[image] = self.images[image]
+        return 0, f"{image}\n", ""
+
+    def _image_inspect(self, arguments: Sequence[str], environ: Mapping[str, str], text: str) -> Answer:
+        found = arguments[-1] if arguments[-1] in self.local.values() else self.local.get(arguments[-1])
+        return (
+            (0, f"{found}\n", "") if found else (1, "", f"Error response from daemon: No such image: {arguments[-1]}\n")
+        )
+
+    def _image_rm(self, arguments: Sequence[str], environ: Mapping[str, str], text: str) -> Answer:
+        self.local = {name: each for name, each in self.local.items() if each != arguments[-1]}
+        return 0, "", ""
+
+    def _inspect(self, arguments: Sequence[str], environ: Mapping[str, str], text: str) -> Answer:
+        if self.container is None:
+            return 1, "[]\n", "Error response from daemon: No such container: gemma4\n"
+        return 0, json.dumps([self.container.row()]), ""
+
+    def _run(self, arguments: Sequence[str], environ: Mapping[str, str], text: str) -> Answer:
+        if self.container:
+            return 125, "", 'docker: Error response from daemon: Conflict. The name "/gemma4" is already in use.\n'
+        container = FakeContainer.of(arguments)
+        if container.image not in self.local.values():
+            return 125, "", f"docker: Error response from daemon: No such image: {container.image}\n"
+        self.container = container
+        container.start(self.behaviour(container.labels["gemma4.hash"]))
+        return 0, f"{container.id}\n", ""
+
+    def _stop(self, arguments: Sequence[str], environ: Mapping[str, str], text: str) -> Answer:
+        if self.container is None:
+            return 1, "", "Error response from daemon: No such container: gemma4\n"
+        self.container.stop()
+        return 0, "gemma4\n", ""
+
+    def _rm(self, arguments: Sequence[str], environ: Mapping[str, str], text: str) -> Answer:
+        if self.container:
+            self.container.stop()
+            self.past.append(self.container)
+        self.container = None
+        return 0, "gemma4\n", ""
+
+    def _logs(self, arguments: Sequence[str], environ: Mapping[str, str], text: str) -> Answer:
+        if self.container is None:
+            return 1, "", "Error response from daemon: No such container: gemma4\n"
+        return 0, "", f"{self.container.behaviour.last_words}\n"
+
+
+@dataclass
+class FakeContainer:
+    """What `docker run` was asked for, and the server that came of it."""
+
+    id: str
+    image: str
+    options: Mapping[str, Sequence[str]]
+    labels: Mapping[str, str]
+    env: Mapping[str, str]
+    command: Sequence[str]
+    mounted: Mapping[str, str]
+    """Content of each mounted file, as it was at the start, by its path inside."""
+    behaviour: Behaviour = field(default_factory=Behaviour)
+    exit_code: int = 0
+    tokens: int = 0
+    questions: int = 0
+    server: ThreadingHTTPServer | None = None
+
+    @classmethod
+    def of(cls, arguments: Sequence[str]) -> FakeContainer:
+        options: dict[str, list[str]] = {}
+        rest = list(arguments[1:])
+        while rest[0].startswith("--"):
+            name = rest.pop(0)
+            options.setdefault(name, []).append("" if name in ("--detach", "--privileged") else rest.pop(0))
+        labels = dict(label.split("=", 1) for label in options["--label"])
+        lines = [line for file in options["--env-file"] for line in Path(file).read_text().splitlines()]
+        mounts = [volume.split(":") for volume in options["--volume"]]
+        files = {inside: Path(outside).read_text() for outside, inside, *_ in mounts if Path(outside).is_file()}
+        serial = hashlib.sha256(repr((arguments, id(options))).encode()).hexdigest()
+        env = dict(line.split("=", 1) for line in lines)
+        return cls(serial, rest[0], options, labels, env, [*options["--entrypoint"], *rest[1:]], files)
+
+    @property
+    def running(self) -> bool:
+        return self.server is not None
+
+    def argument(self, flag: str) -> str:
+        return self.command[self.command.index(flag) + 1]
+
+    def row(self) -> dict[str, Any]:
+        state = {"Running": self.running, "ExitCode": self.exit_code, "OOMKilled": self.exit_code == 137}
+        return {"Id": self.id, "State": state, "Config": {"Labels": dict(self.labels)}}
+
+    def start(self, behaviour: Behaviour) -> None:
+        self.behaviour = behaviour
+        if behaviour.dies_with is not None:
+            self.exit_code = behaviour.dies_with
+            return
+        address = (self.argument("--host"), int(self.argument("--port")))
+        self.server = _Server(address, self)
+        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+
+    def stop(self) -> None:
+        self.end(0)
+
+    def end(self, code: int) -> None:
+        """The process ends, by itself or not."""
+        if self.server:
+            server, self.server, self.exit_code = self.server, None, code
+            server.shutdown()
+            server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 64
+
+    def __init__(self, address: tuple[str, int], container: FakeContainer) -> None:
+        self.container = container
+        super().__init__(address, _Vllm)
+
+    def handle_error(self, *_: object) -> None:
+        """Quiet: callers give up on purpose."""
+
+
+class _Vllm(BaseHTTPRequestHandler):
+    server: _Server
+
+    def do_GET(self) -> None:
+        container = self.server.container
+        if self.path == "/metrics":
+            self._reply(200, f'vllm:generation_tokens_total{{engine="0",model_name="m"}} {float(container.tokens)}\n')
+        else:
+            self._reply(200 if container.behaviour.healthy else 503, "")
+
+    def do_POST(self) -> None:
+        container = self.server.container
+        container.questions += 1
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        while container.behaviour.silent and container.running:
+            threading.Event().wait(0.02)
+        if body["model"] not in container.command:
+            self._reply(404, json.dumps({"error": {"type": "NotFoundError", "message": "no such model"}}))
+        elif not container.behaviour.generates:
+            self._reply(500, json.dumps({"error": {"message": "EngineCore encountered an issue", "code": 500}}))
+        else:
+            container.tokens += int(body["max_tokens"])
+            self._reply(200, json.dumps({"choices": [{"message": {"content": "OK"}, "finish_reason": "length"}]}))
+
+    def _reply(self, status: int, text: str) -> None:
+        data = text.encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None:
+        """Quiet."""

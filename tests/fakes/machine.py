@@ -1,0 +1,155 @@
+"""A machine's commands, put first on the PATH: docker, iptables and systemctl that do what the test process says.
+
+Each is a few lines of shell that hand their arguments, environment and input to the test and print what it answers.
+"""
+
+from __future__ import annotations
+
+import re
+import socketserver
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.fakes.docker import Answer, FakeDocker
+
+COMMANDS = ("docker", "iptables", "iptables-restore", "systemctl")
+# In bash, and without a further process, because it runs hundreds of times a test. Fields end with a zero byte; an
+# empty one ends the environment.
+FORWARDER = """\
+#!/bin/bash
+exec 3<>/dev/tcp/127.0.0.1/{port}
+IFS= read -r -d '' text
+mapfile -d '' -t environ </proc/self/environ
+printf '%s\\0' "${{0##*/}}" "$#" "$@" "$text" "${{environ[@]}}" "" >&3
+for field in code output errors; do IFS= read -r -d '' "$field" <&3 || exit 99; done
+printf '%s' "$output"
+printf '%s' "$errors" >&2
+exit "$code"
+"""
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command as it was run."""
+
+    name: str
+    arguments: Sequence[str]
+    environ: Mapping[str, str]
+    text: str
+
+    def __str__(self) -> str:
+        return " ".join((self.name, *self.arguments))
+
+
+class Machine:
+    """`commands` is everything that was run; `doings` the same in short, with changes of the port among them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.docker = FakeDocker()
+        self.firewall = FakeFirewall()
+        self.commands: list[Command] = []
+        self.doings: list[str] = []
+        self.failing: dict[str, str] = {}
+        self.going_down = False
+        self._lock = threading.Lock()
+        self._server = _Commands(self)
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        self.bin = folder / "bin"
+        self.bin.mkdir()
+        for name in COMMANDS:
+            script = self.bin / name
+            script.write_text(FORWARDER.format(port=self._server.server_address[1]))
+            script.chmod(0o755)
+
+    def close(self) -> None:
+        self.docker.close()
+        self._server.shutdown()
+        self._server.server_close()
+
+    def carry_out(self, command: Command) -> Answer:
+        with self._lock:
+            self.commands.append(command)
+        if command.name in self.failing:
+            return 1, "", self.failing[command.name]
+        if command.name == "docker":
+            return self._docker(command)
+        if command.name == "systemctl" and "is-system-running" in command.arguments:
+            return 1 if self.going_down else 0, "stopping\n" if self.going_down else "running\n", ""
+        if command.name == "systemctl":
+            self.doings.append(str(command))
+            return 0, "", ""
+        before = self.firewall.state
+        answer = self.firewall.answer(command.name, command.arguments, command.text)
+        if self.firewall.state != before:
+            self.doings.append(f"port {self.firewall.state}")
+        return answer
+
+    def ran(self, *words: str) -> list[Command]:
+        """The commands whose name and first arguments are these."""
+        return [each for each in self.commands if (each.name, *each.arguments)[: len(words)] == words]
+
+    def _docker(self, command: Command) -> Answer:
+        verb = command.arguments[0]
+        if verb == "run":
+            labels = [each for each in command.arguments if each.startswith("gemma4.hash=")]
+            self.doings.append(f"run {labels[0].partition('=')[2]}")
+        elif verb in ("pull", "stop"):
+            self.doings.append(verb)
+        return self.docker.answer(command.arguments, command.environ, command.text)
+
+
+class FakeFirewall:
+    """One chain that the INPUT chain jumps to. `state` is what its rules mean for another machine."""
+
+    def __init__(self) -> None:
+        self.rules: list[str] = []
+        self.jumps = 0
+
+    @property
+    def state(self) -> str:
+        if not self.jumps or not self.rules:
+            return "open"
+        return "closed" if any("--length" in rule for rule in self.rules) else "closing"
+
+    def answer(self, name: str, arguments: Sequence[str], text: str) -> Answer:
+        if name == "iptables-restore":
+            if "--noflush" not in arguments:
+                raise AssertionError("would have flushed everybody's rules")
+            self.rules = re.findall(r"^-A GEMMA4 (.+)$", text, re.MULTILINE)
+            return 0, "", ""
+        if "-C" in arguments:
+            return (0, "", "") if self.jumps else (1, "", "iptables: No chain/target/match by that name.\n")
+        self.jumps += 1
+        return 0, "", ""
+
+
+class _Commands(socketserver.ThreadingTCPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 64
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    def handle_error(self, *_: object) -> None:
+        """Quiet: commands are killed on purpose."""
+
+
+class _Handler(socketserver.StreamRequestHandler):
+    server: _Commands
+
+    def handle(self) -> None:
+        name, count = self._field(), int(self._field())
+        arguments, text = [self._field() for _ in range(count)], self._field()
+        environ = dict(entry.split("=", 1) for entry in iter(self._field, ""))
+        code, output, errors = self.server.machine.carry_out(Command(name, arguments, environ, text))
+        self.wfile.write(f"{code}\0{output}\0{errors}\0".encode())
+
+    def _field(self) -> str:
+        data = bytearray()
+        while (byte := self.rfile.read(1)) not in (b"\0", b""):
+            data += byte
+        return data.decode()

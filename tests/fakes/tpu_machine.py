@@ -1,0 +1,258 @@
+"""A TPU machine in small: the real supervisor as a process of its own, between fakes of everything around it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from containers.tpu import parcel
+from tests.fakes.docker import FakeContainer
+from tests.fakes.google import FakeGoogle
+from tests.fakes.machine import Machine
+from tests.fakes.metadata import FakeMetadata
+
+HF_TOKEN = "hf_PlantedHuggingFaceToken0001"
+BUCKET, PREFIX = "weights", "google/gemma-4-tiny/main"
+REGISTRY = "us-east5-docker.pkg.dev"
+MANIFEST = "gemma4-manifest.json"
+MODEL = {"config.json": b'{"model_type": "gemma4"}', "model.safetensors": bytes(range(256)) * 12_000, "empty.txt": b""}
+# Everything that is seconds in a real machine is a blink here.
+QUICK = {
+    "WATCH_S": "2",
+    "RETRY_S": "0.03",
+    "RETRY_CAP_S": "0.1",
+    "RESTART_S": "0.03",
+    "RESTART_CAP_S": "0.1",
+    "START_POLL_S": "0.05",
+    "PROBE_S": "0.1",
+    "GENERATION_TIMEOUT_S": "0.3",
+    "UNWELL_S": "60",
+    "SETTLE_S": "0.2",
+    "REPORT_S": "0.02",
+    "MAINTENANCE_S": "0.1",
+    "STREAMS": "4",
+    "RANGE_MIB": "1",
+}
+
+
+class TpuMachine:
+    """The machine after boot; `start` starts the supervisor on it. `close` fails if a secret got out anywhere."""
+
+    def __init__(self, folder: Path, **overrides: str) -> None:
+        self.folder = folder
+        self.google = FakeGoogle()
+        self.google.__enter__()
+        self.machine = Machine(folder)
+        self.metadata = FakeMetadata(gemma4_supervisor=parcel.supervisor())
+        self.port = free_port()
+        self.output = folder / "output.txt"
+        self.shm, self.state, self.run_dir = (folder / name for name in ("shm", "state", "run"))
+        self.shm.mkdir()
+        self.state.mkdir()
+        self.process: subprocess.Popen[bytes] | None = None
+        self._ask("POST", "secretmanager/v1/projects/demo-project/secrets?secretId=hf", {"replication": {}})
+        payload = {"payload": {"data": base64.b64encode(f"{HF_TOKEN}\n".encode()).decode()}}
+        self._ask("POST", "secretmanager/v1/projects/demo-project/secrets/hf:addVersion", payload)
+        self.environ = {
+            "PATH": f"{self.machine.bin}:{os.environ['PATH']}",
+            **{f"GEMMA4_{name}": value for name, value in {**QUICK, **overrides}.items()},
+            "GEMMA4_METADATA_HOST": self.metadata.host,
+            "GEMMA4_STORAGE_URL": self.google.url,
+            "GEMMA4_SECRETS_URL": f"{self.google.url}/secretmanager",
+            "GEMMA4_STATE_DIR": str(self.state),
+            "GEMMA4_RUN_DIR": str(self.run_dir),
+            "GEMMA4_WEIGHTS_ROOT": str(self.shm / "weights"),
+            "GEMMA4_UNIT_DIR": str(folder),
+        }
+        self.program = self.state / "supervisor.pyz"
+        self.program.write_bytes(parcel.archive())
+
+    def close(self) -> None:
+        self.kill()
+        try:
+            self.check_secrets()
+        finally:
+            self.machine.close()
+            self.metadata.close()
+            self.google.__exit__()
+
+    # What the world around does.
+
+    def stage(self, prefix: str = PREFIX, files: Mapping[str, bytes] | None = None) -> None:
+        """Fill the bucket as the weights copy does, the manifest last."""
+        rows = []
+        for name, data in (files or MODEL).items():
+            self.google.storage.put_text(BUCKET, f"{prefix}/{name}", "")
+            self.google.storage.store(BUCKET, f"{prefix}/{name}", data, {})
+            rows.append({"name": name, "size": len(data), "sha256": hashlib.sha256(data).hexdigest()})
+        manifest = {"schema": 1, "repo": "google/gemma-4-tiny", "revision": "0" * 40, "files": rows}
+        self.google.storage.put_text(BUCKET, f"{prefix}/{MANIFEST}", json.dumps(manifest))
+
+    def spec(self, name: str, **changes: Any) -> dict[str, Any]:
+        """A specification of the fake model; `changes` by key."""
+        document = {
+            "schema": 1,
+            "hash": name,
+            "image": f"{REGISTRY}/demo/gemma4/vllm-tpu:v0.32.0",
+            "registry": REGISTRY,
+            "argv": [
+                *("vllm", "serve", self.destination()),
+                *("--served-model-name", "google/gemma-4-tiny", name),
+                *("--host", "${VPC_ADDRESS}", "--port", str(self.port)),
+            ],
+            "env": {"VLLM_XLA_CACHE_PATH": "/dev/shm/xla-cache"},
+            "weights": [{"bucket": BUCKET, "prefix": PREFIX, "destination": self.destination()}],
+            "port": self.port,
+            "model": name,
+            "readyTimeoutSeconds": 30,
+            "drainSeconds": 45,
+        }
+        return {**document, **changes}
+
+    def destination(self, prefix: str = PREFIX) -> str:
+        return str(self.shm / "weights" / prefix)
+
+    def want(self, name: str, **changes: Any) -> dict[str, Any]:
+        """Set the node's attribute; the image is published unless `image` names one that a test left out."""
+        document = self.spec(name, **changes)
+        if "image" not in changes:
+            self.machine.docker.publish(document["image"])
+        self.metadata.set("gemma4-spec", json.dumps(document))
+        return document
+
+    def reboot(self) -> None:
+        """The process and the container end, memory is empty, rules are gone, disks stay."""
+        self.kill()
+        self.machine.docker.reboot()
+        self.machine.firewall.rules, self.machine.firewall.jumps = [], 0
+        for folder in (self.shm, self.run_dir):
+            subprocess.run(["rm", "-rf", str(folder)], check=True)
+        self.shm.mkdir()
+
+    # The supervisor.
+
+    def start(self) -> None:
+        with self.output.open("ab") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(self.program), "run"],
+                env=self.environ,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
+
+    def kill(self, number: int = signal.SIGKILL) -> int:
+        """End the supervisor; returns its exit code."""
+        if self.process is None:
+            return 0
+        self.process.send_signal(number)
+        code = self.process.wait(10)
+        self.process = None
+        return code
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The status file; empty before there is one."""
+        try:
+            status: dict[str, Any] = json.loads((self.run_dir / "status.json").read_text())
+        except FileNotFoundError:
+            return {"errors": []}
+        return status
+
+    @property
+    def errors(self) -> dict[str, str]:
+        """What is wrong now, by place."""
+        return {error["where"]: error["message"] for error in self.status["errors"]}
+
+    @property
+    def entries(self) -> list[dict[str, Any]]:
+        """The journal. Fails if anything but whole JSON lines is in it."""
+        text = self.output.read_text() if self.output.exists() else ""
+        return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+
+    def said(self, event: str) -> list[dict[str, Any]]:
+        return [entry for entry in self.entries if entry["event"] == event]
+
+    @property
+    def container(self) -> FakeContainer:
+        container = self.machine.docker.container
+        assert container is not None
+        return container
+
+    def serves(self, name: str) -> bool:
+        """As a caller from another machine sees it: this specification's server runs, and its port is open."""
+        container = self.machine.docker.container
+        return (
+            container is not None
+            and container.running
+            and container.labels["gemma4.hash"] == name
+            and self.machine.firewall.state == "open"
+            and self.status.get("stage") == "serving"
+            and self.status.get("running") == name
+        )
+
+    def until_serving(self, name: str) -> None:
+        self.until(lambda: self.serves(name), f"{name} to serve")
+
+    def until(self, true: Callable[[], object], what: str, within_s: float = 10) -> float:
+        """Wait for something; returns the seconds it took."""
+        begin = time.monotonic()
+        while not true():
+            if time.monotonic() - begin > within_s:
+                output = self.output.read_text() if self.output.exists() else "nothing"
+                raise AssertionError(f"waited {within_s} s for {what}.\n{self.status}\n{output}")
+            time.sleep(0.01)
+        return time.monotonic() - begin
+
+    # Secrets.
+
+    def check_secrets(self) -> None:
+        """Fail if a planted token can be read anywhere but where it has to be."""
+        tokens = [*self.metadata.issued, HF_TOKEN]
+        tokens += [f"oauth2accesstoken:{token}" for token in tokens]
+        forms = [form for token in tokens for form in (token, base64.b64encode(token.encode()).decode())]
+        for place, text in self.visible().items():
+            for form in forms:
+                assert form not in text, f"a token can be read in {place}"
+
+    def visible(self) -> dict[str, str]:
+        """Everything that others than root may see, or that outlives the moment, by place."""
+        texts = {"the node's metadata": json.dumps(self.metadata.attributes)}
+        texts |= {f"report {number}": text for number, text in enumerate(self.metadata.reports)}
+        if self.output.exists():
+            texts["the journal"] = self.output.read_text()
+        for number, command in enumerate(self.machine.commands):
+            texts[f"command {number}: {command.name}"] = json.dumps([command.arguments, dict(command.environ)])
+        docker = self.machine.docker
+        for container in [*docker.past, *filter(None, [docker.container])]:
+            texts["docker inspect"] = repr((container.options, container.labels, container.env, container.command))
+        for folder in (self.state, self.run_dir):
+            for path in [path for path in folder.rglob("*") if path.is_file() and path.name != "huggingface-token"]:
+                texts[str(path)] = path.read_bytes().decode(errors="replace")
+        return texts
+
+    def _ask(self, method: str, path: str, body: Any) -> None:
+        request = urllib.request.Request(
+            f"{self.google.url}/{path}",
+            data=json.dumps(body).encode(),
+            method=method,
+            headers={"Authorization": "Bearer fake", "Content-Type": "application/json"},
+        )
+        urllib.request.urlopen(request, timeout=5).close()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port: int = probe.getsockname()[1]
+        return port

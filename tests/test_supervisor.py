@@ -1,0 +1,663 @@
+"""The supervisor as a process of its own, under every fault that its surroundings can have.
+
+`TpuMachine.close`, which ends each test, fails if a planted token can be read in anything that the supervisor wrote,
+ran or reported during that test.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from containers.tpu import parcel
+from tests.fakes.docker import Behaviour
+from tests.fakes.google.wire import error_body
+from tests.fakes.tpu_machine import BUCKET, HF_TOKEN, MANIFEST, MODEL, PREFIX, QUICK, REGISTRY, TpuMachine
+from tests.test_supervisor_parts import first_column
+
+SECRET = "projects/demo-project/secrets/hf"
+OTHER_IMAGE = f"{REGISTRY}/demo/gemma4/vllm-tpu:v0.33.0"
+
+
+@pytest.fixture
+def tpu(tmp_path: Path) -> Iterator[TpuMachine]:
+    """A machine whose bucket is filled and whose metadata want nothing yet."""
+    machine = TpuMachine(tmp_path)
+    machine.stage()
+    yield machine
+    machine.close()
+
+
+@pytest.fixture
+def serving(tpu: TpuMachine) -> TpuMachine:
+    """The same with spec-a serving."""
+    tpu.want("spec-a")
+    tpu.start()
+    tpu.until_serving("spec-a")
+    tpu.machine.doings.clear()
+    return tpu
+
+
+class TestASpecificationIsServed:
+    def test_behind_a_closed_port_until_it_has_generated(self, tpu: TpuMachine) -> None:
+        tpu.want("spec-a")
+        tpu.machine.docker.behaviour("spec-a").healthy = False
+        tpu.start()
+        tpu.until(lambda: "run spec-a" in tpu.machine.doings, "a container")
+        assert tpu.machine.firewall.state == "closed"
+        tpu.machine.docker.behaviour("spec-a").healthy = True
+        tpu.until_serving("spec-a")
+        assert tpu.machine.doings == ["pull", "port closed", "run spec-a", "port open"]
+        assert tpu.container.questions >= 1
+        assert not tpu.errors
+
+    def test_in_a_container_as_vllm_on_a_tpu_needs_it(self, serving: TpuMachine) -> None:
+        container = serving.container
+        assert "--privileged" in container.options
+        assert container.options["--network"] == ["host"]
+        assert container.options["--volume"] == ["/dev/shm:/dev/shm"]
+        assert container.command[:3] == ["vllm", "serve", serving.destination()]
+        assert container.argument("--host") == "127.0.0.1"  # the machine's own address, not every address
+        assert container.argument("--shutdown-timeout") == "30"
+        assert container.env == {"VLLM_XLA_CACHE_PATH": "/dev/shm/xla-cache"}
+
+    def test_with_the_weights_that_the_bucket_holds(self, serving: TpuMachine) -> None:
+        folder = Path(serving.destination())
+        assert {name: (folder / name).read_bytes() for name in MODEL} == MODEL
+        assert not list(folder.rglob("*.gemma4-part"))
+
+    def test_from_a_registry_that_it_logged_in_to_for_just_that(self, serving: TpuMachine) -> None:
+        assert serving.machine.docker.logins == [(f"https://{REGISTRY}", serving.metadata.issued[0])]
+        (login,), (pull,) = serving.machine.ran("docker", "login"), serving.machine.ran("docker", "pull")
+        assert login.environ["DOCKER_CONFIG"] == pull.environ["DOCKER_CONFIG"]
+        assert not Path(login.environ["DOCKER_CONFIG"]).exists()
+
+    def test_with_a_token_that_only_a_file_of_roots_holds(self, tpu: TpuMachine) -> None:
+        tpu.want("spec-hf", weights=[], hfTokenSecret=SECRET)
+        tpu.start()
+        tpu.until_serving("spec-hf")
+        inside = tpu.container.env["HF_TOKEN_PATH"]
+        assert tpu.container.mounted[inside] == HF_TOKEN
+        (volume,) = [each for each in tpu.container.options["--volume"] if inside in each]
+        outside = Path(volume.split(":")[0])
+        assert outside.stat().st_mode & 0o777 == 0o600
+        assert volume.endswith(":ro")
+
+    def test_and_the_status_says_so_in_the_file_and_in_the_guest_attributes(self, serving: TpuMachine) -> None:
+        assert serving.status["wanted"] == serving.status["running"] == "spec-a"
+        assert serving.status["port"] == "open"
+        assert first_column("Status") == set(serving.status)
+        serving.until(lambda: json.loads(serving.metadata.reports[-1])["stage"] == "serving", "a report")
+
+    def test_also_where_guest_attributes_are_off(self, tpu: TpuMachine) -> None:
+        tpu.metadata.guest = False
+        tpu.want("spec-a")
+        tpu.start()
+        tpu.until_serving("spec-a")
+        assert len(tpu.said("report")) == 1
+
+
+class TestAChange:
+    def test_is_live_within_five_seconds_at_production_rhythm(self, tmp_path: Path) -> None:
+        tpu = TpuMachine(tmp_path)
+        for name in QUICK:
+            del tpu.environ[f"GEMMA4_{name}"]
+        tpu.stage()
+        tpu.want("spec-a")
+        tpu.start()
+        tpu.until_serving("spec-a")
+        tpu.want("spec-b")
+        took_s = tpu.until(lambda: tpu.serves("spec-b"), "spec-b to serve")
+        tpu.close()
+        assert took_s < 5
+
+    def test_fetches_first_then_lets_callers_go_then_stops_what_serves(self, serving: TpuMachine) -> None:
+        serving.want("spec-b")
+        serving.until_serving("spec-b")
+        expected = ["pull", "port closing", "port closed", "stop", "run spec-b", "port open"]
+        assert serving.machine.doings == expected
+        (stop,) = serving.machine.ran("docker", "stop")
+        assert stop.arguments[1:3] == ("-t", "45") or list(stop.arguments[1:3]) == ["-t", "45"]
+
+    def test_of_times_only_restarts_nothing(self, serving: TpuMachine) -> None:
+        before = serving.container.id
+        serving.want("spec-a", readyTimeoutSeconds=77)
+        serving.until(lambda: len(serving.said("wanted")) == 2, "the new wish")
+        serving.want("spec-b")
+        serving.until_serving("spec-b")
+        assert serving.machine.docker.past[0].id == before
+        assert len(serving.machine.docker.past) == 1
+
+    def test_fetches_no_weights_twice(self, serving: TpuMachine) -> None:
+        serving.google.clear()
+        serving.want("spec-b")
+        serving.until_serving("spec-b")
+        media = [each.path for each in serving.google.requests if each.query.get("alt") == "media"]
+        assert [path.rsplit("%2F")[-1] for path in media] == [MANIFEST]
+
+    def test_takes_old_weights_and_images_away_only_once_it_serves(self, serving: TpuMachine) -> None:
+        serving.stage("google/gemma-4-tiny/second")
+        old, new = Path(serving.destination()), serving.destination("google/gemma-4-tiny/second")
+        cache = serving.shm / "xla-cache"
+        cache.mkdir()
+        serving.machine.docker.publish(OTHER_IMAGE)
+        serving.machine.docker.behaviour("spec-b").healthy = False
+        weights = [{"bucket": BUCKET, "prefix": "google/gemma-4-tiny/second", "destination": new}]
+        serving.want("spec-b", weights=weights, image=OTHER_IMAGE)
+        serving.until(lambda: "run spec-b" in serving.machine.doings, "the new container")
+        assert old.exists()
+        assert len(serving.machine.docker.local) == 2
+        serving.machine.docker.behaviour("spec-b").healthy = True
+        serving.until_serving("spec-b")
+        serving.until(lambda: serving.said("cleaned"), "the cleaning")
+        assert not old.exists()
+        assert Path(new, "config.json").exists()
+        assert list(serving.machine.docker.local) == [OTHER_IMAGE]
+        assert cache.exists()  # compiled programs are what makes the next start quick
+
+    def test_of_the_bucket_below_the_same_prefix_replaces_what_differs(self, serving: TpuMachine) -> None:
+        serving.stage(files={"config.json": b"{}", "model.safetensors": MODEL["model.safetensors"]})
+        serving.want("spec-b")
+        serving.until_serving("spec-b")
+        folder = Path(serving.destination())
+        assert (folder / "config.json").read_bytes() == b"{}"
+        assert not (folder / "empty.txt").exists()
+
+
+class TestTheNewestWishWins:
+    def test_over_one_that_is_still_being_fetched(self, serving: TpuMachine) -> None:
+        hold = serving.machine.docker.holds.setdefault("pull", threading.Event())
+        serving.want("spec-b")
+        serving.until(lambda: "pull" in serving.machine.doings, "the pull of spec-b")
+        serving.want("spec-c")
+        serving.until(lambda: serving.said("abandoned"), "spec-b to be abandoned")
+        hold.set()
+        serving.until_serving("spec-c")
+        assert "run spec-b" not in serving.machine.doings
+
+    def test_over_one_that_is_starting(self, serving: TpuMachine) -> None:
+        serving.machine.docker.behaviour("spec-b").healthy = False
+        serving.want("spec-b")
+        serving.until(lambda: "run spec-b" in serving.machine.doings, "spec-b to start")
+        serving.want("spec-c")
+        serving.until_serving("spec-c")
+        begun = serving.machine.doings.index("run spec-b")
+        assert "port open" not in serving.machine.doings[begun : serving.machine.doings.index("run spec-c")]
+
+    def test_over_one_that_crashes_again_and_again(self, serving: TpuMachine) -> None:
+        serving.machine.docker.behaviour("spec-b").dies_with = 1
+        serving.environ["GEMMA4_START_TRIES"] = "1000"
+        serving.kill()
+        serving.start()
+        serving.want("spec-b")
+        serving.until(lambda: serving.machine.doings.count("run spec-b") >= 2, "a second try")
+        serving.want("spec-c")
+        serving.until_serving("spec-c")
+
+    def test_and_a_wish_taken_back_leaves_all_as_it_was(self, serving: TpuMachine) -> None:
+        serving.machine.docker.holds["pull"] = threading.Event()
+        before = serving.container.id
+        serving.want("spec-b")
+        serving.until(lambda: serving.status["preparing"] == "spec-b", "spec-b to be prepared")
+        serving.want("spec-a")
+        serving.until(lambda: serving.status["preparing"] is None, "spec-b to be dropped")
+        assert serving.container.id == before
+        assert serving.serves("spec-a")
+
+
+class TestWhatCannotBeFetchedCostsNothingThatServes:
+    @pytest.mark.parametrize("verb", ["login", "pull"])
+    def test_registry_refuses(self, serving: TpuMachine, verb: str) -> None:
+        serving.machine.docker.refusals[verb] = 'denied: Permission "downloadArtifacts" denied (403 Forbidden)'
+        serving.want("spec-b")
+        serving.until(lambda: "image" in serving.errors, "the error")
+        assert "roles/artifactregistry.reader" in serving.errors["image"]
+        assert serving.serves("spec-a")
+        del serving.machine.docker.refusals[verb]
+        serving.until_serving("spec-b")
+        assert not serving.errors
+
+    def test_image_is_missing(self, serving: TpuMachine) -> None:
+        serving.want("spec-b", image=OTHER_IMAGE)
+        serving.until(lambda: "image" in serving.errors, "the error")
+        assert "no such image or tag" in serving.errors["image"]
+        assert serving.serves("spec-a")
+        serving.want("spec-c")
+        serving.until_serving("spec-c")
+        assert "run spec-b" not in serving.machine.doings
+
+    def test_weights_are_missing(self, serving: TpuMachine) -> None:
+        serving.want("spec-b", weights=[_weights(serving, "google/other/main")])
+        serving.until(lambda: "weights" in serving.errors, "the error")
+        assert f"gs://{BUCKET}/google/other/main/{MANIFEST} is not there" in serving.errors["weights"]
+        assert serving.serves("spec-a")
+        serving.stage("google/other/main")
+        serving.until_serving("spec-b")
+        assert not serving.errors
+
+    @pytest.mark.parametrize("damage", [b"\1", b""], ids=["other bytes", "truncated"])
+    def test_weights_are_corrupt(self, serving: TpuMachine, damage: bytes) -> None:
+        prefix, whole = "google/other/main", MODEL["model.safetensors"]
+        serving.stage(prefix)
+        serving.google.storage.store(BUCKET, f"{prefix}/model.safetensors", whole[:-1] + damage, {})
+        serving.want("spec-b", weights=[_weights(serving, prefix)])
+        serving.until(lambda: "weights" in serving.errors, "the error")
+        assert ("SHA-256" if damage else "not as long as") in serving.errors["weights"]
+        assert not Path(serving.destination(prefix), "model.safetensors").exists()
+        assert serving.serves("spec-a")
+        serving.google.storage.store(BUCKET, f"{prefix}/model.safetensors", whole, {})
+        serving.until_serving("spec-b")
+
+    def test_bucket_refuses(self, serving: TpuMachine) -> None:
+        rule = serving.google.fault("GET", "/o/", status=403, times=10_000)
+        serving.want("spec-b")
+        serving.until(lambda: "weights" in serving.errors, "the error")
+        assert "roles/storage.objectViewer" in serving.errors["weights"]
+        rule.times = 0
+        serving.until_serving("spec-b")
+
+    def test_bucket_breaks_off_and_is_gone_on_with(self, tpu: TpuMachine) -> None:
+        tpu.google.fault("GET", "model.safetensors", drop="before", times=3)
+        tpu.google.fault("GET", "model.safetensors", status=503)
+        tpu.want("spec-a")
+        tpu.start()
+        tpu.until_serving("spec-a")
+        assert "weights" not in [entry.get("where") for entry in tpu.said("trouble")]
+
+    @pytest.mark.parametrize(("status", "word"), [(403, "roles/secretmanager.secretAccessor"), (404, "not exist")])
+    def test_secret_cannot_be_read(self, serving: TpuMachine, status: int, word: str) -> None:
+        rule = serving.google.fault("GET", ":access", status=status, times=10_000, body=error_body(status, "no"))
+        serving.want("spec-b", weights=[], hfTokenSecret=SECRET)
+        serving.until(lambda: "token" in serving.errors, "the error")
+        assert word in serving.errors["token"]
+        assert serving.serves("spec-a")
+        rule.times = 0
+        serving.until_serving("spec-b")
+
+    def test_what_serves_comes_back_by_itself_meanwhile(self, serving: TpuMachine) -> None:
+        serving.want("spec-b", image=OTHER_IMAGE)
+        serving.until(lambda: "image" in serving.errors, "the error")
+        serving.container.end(1)
+        serving.until(lambda: "run spec-a" in serving.machine.doings, "spec-a to be started again")
+        serving.until_serving("spec-a")
+
+
+class TestAMalformedSpecification:
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ("{not json", ["not JSON"]),
+            ("[]", ["not a JSON object"]),
+            ('{"schema": 2}', ["schema 2", "gemma4-supervisor"]),
+            ('{"schema": 1, "port": "8000", "colour": 1}', ["colour is not known", "port is not a whole number", "image"]),
+        ],
+    )  # fmt: skip
+    def test_is_reported_and_changes_nothing(self, serving: TpuMachine, text: str, words: list[str]) -> None:
+        before = serving.container.id
+        serving.metadata.set("gemma4-spec", text)
+        serving.until(lambda: "spec" in serving.errors, "the error")
+        assert all(word in serving.errors["spec"] for word in words)
+        assert serving.serves("spec-a")
+        assert serving.container.id == before
+        serving.want("spec-b")
+        serving.until_serving("spec-b")
+        assert not serving.errors
+
+    def test_that_carries_a_token_is_refused_without_repeating_it(self, serving: TpuMachine) -> None:
+        leaked = "hf_SomebodyPutThisIntoMetadata42"
+        serving.want("spec-b", env={"HF_TOKEN": leaked})
+        serving.until(lambda: "spec" in serving.errors, "the error")
+        assert "hfTokenSecret" in serving.errors["spec"]
+        assert leaked not in serving.output.read_text() + json.dumps(serving.status)
+        assert serving.serves("spec-a")
+
+    def test_or_none_at_all_is_waited_for(self, tpu: TpuMachine) -> None:
+        tpu.start()
+        tpu.until(lambda: "spec" in tpu.errors, "the error")
+        assert "no attribute gemma4-spec" in tpu.errors["spec"]
+        tpu.want("spec-a")
+        tpu.until_serving("spec-a")
+
+
+class TestAContainerThatDoesNotComeUp:
+    @pytest.mark.parametrize(
+        ("behaviour", "word"),
+        [
+            (Behaviour(dies_with=1, last_words="ValueError: head_dim 512"), "head_dim 512"),
+            (Behaviour(dies_with=137), "out of memory"),
+            (Behaviour(generates=False), "EngineCore encountered an issue"),
+        ],
+        ids=["crashes", "out of memory", "healthy but cannot generate"],
+    )
+    def test_gives_way_to_the_last_good_one(self, serving: TpuMachine, behaviour: Behaviour, word: str) -> None:
+        serving.machine.docker.behaviours["spec-b"] = behaviour
+        serving.want("spec-b")
+        serving.until(lambda: "rejected" in serving.errors, "spec-b to be given up")
+        serving.until_serving("spec-a")
+        tries = serving.machine.doings.count("run spec-b")
+        begun, back = serving.machine.doings.index("run spec-b"), serving.machine.doings.index("run spec-a")
+        assert tries == 3
+        assert "port open" not in serving.machine.doings[begun:back]
+        assert word in json.dumps(serving.said("trouble"))
+        assert "spec-a comes back" in serving.errors["rejected"]
+        assert serving.status["wanted"] == "spec-b"
+
+    def test_within_its_time_is_given_up_at_once(self, serving: TpuMachine) -> None:
+        serving.machine.docker.behaviour("spec-b").healthy = False
+        serving.want("spec-b", readyTimeoutSeconds=0.2)
+        serving.until(lambda: "rejected" in serving.errors, "spec-b to be given up")
+        serving.until_serving("spec-a")
+        assert serving.machine.doings.count("run spec-b") == 1
+
+    def test_is_not_tried_again_until_the_attribute_changes(self, serving: TpuMachine) -> None:
+        serving.machine.docker.behaviour("spec-b").dies_with = 1
+        serving.want("spec-b")
+        serving.until(lambda: "rejected" in serving.errors, "spec-b to be given up")
+        serving.until_serving("spec-a")
+        serving.kill()
+        serving.start()
+        serving.until(
+            lambda: serving.said("wanted")[-1]["hash"] == "spec-b" and "rejected" in serving.errors, "the same"
+        )
+        assert serving.machine.doings.count("run spec-b") == 3
+        serving.machine.docker.behaviour("spec-b").dies_with = None
+        serving.want("spec-b", generation="2")
+        serving.until_serving("spec-b")
+        assert not serving.errors
+
+    def test_with_nothing_to_go_back_to_is_tried_on_and_on(self, tpu: TpuMachine) -> None:
+        tpu.machine.docker.behaviour("spec-a").dies_with = 1
+        tpu.want("spec-a")
+        tpu.start()
+        tpu.until(lambda: tpu.machine.doings.count("run spec-a") >= 5, "five tries")
+        assert "port open" not in tpu.machine.doings
+        assert "start" in tpu.errors
+        tpu.machine.docker.behaviour("spec-a").dies_with = None
+        tpu.until_serving("spec-a")
+        assert not tpu.errors
+
+    def test_waits_longer_from_try_to_try(self, tmp_path: Path) -> None:
+        tpu = TpuMachine(tmp_path, RESTART_S="0.1", RESTART_CAP_S="0.4")
+        tpu.stage()
+        tpu.machine.docker.behaviour("spec-a").dies_with = 1
+        tpu.want("spec-a")
+        tpu.start()
+        begun: list[float] = []
+        while len(begun) < 4:
+            tpu.until(lambda: tpu.machine.doings.count("run spec-a") > len(begun), "the next try")
+            begun.append(time.monotonic())
+        tpu.close()
+        waits = [later - earlier for earlier, later in itertools.pairwise(begun)]
+        assert [wait >= floor for wait, floor in zip(waits, (0.1, 0.2, 0.4), strict=True)] == [True] * 3
+
+
+class TestAServerThatFalls:
+    def test_ill_is_out_of_reach_until_it_generates_again(self, serving: TpuMachine) -> None:
+        before = serving.container.id
+        serving.machine.docker.behaviour("spec-a").generates = False
+        serving.until(lambda: serving.machine.firewall.state == "closed", "the port to close")
+        serving.until(lambda: "serving" in serving.errors, "the error")
+        assert serving.status["stage"] == "unwell"
+        serving.machine.docker.behaviour("spec-a").generates = True
+        serving.until_serving("spec-a")
+        assert serving.container.id == before
+        assert not serving.errors
+
+    def test_silent_is_out_of_reach(self, serving: TpuMachine) -> None:
+        serving.machine.docker.behaviour("spec-a").silent = True
+        serving.until(lambda: serving.machine.firewall.state == "closed", "the port to close")
+
+    def test_silent_to_us_but_busy_for_others_stays_open(self, serving: TpuMachine) -> None:
+        serving.machine.docker.behaviour("spec-a").silent = True
+        end = time.monotonic() + 1.2  # four times as long as a question may take
+        while time.monotonic() < end:
+            serving.container.tokens += 1
+            time.sleep(0.005)
+        assert serving.machine.firewall.state == "open"
+        assert serving.status["stage"] == "serving"
+
+    def test_ill_for_long_is_started_afresh(self, tmp_path: Path) -> None:
+        tpu = TpuMachine(tmp_path, UNWELL_S="0.2")
+        tpu.stage()
+        tpu.want("spec-a")
+        tpu.start()
+        tpu.until_serving("spec-a")
+        before, tpu.container.behaviour = tpu.container.id, Behaviour(generates=False)
+        tpu.until(lambda: tpu.machine.docker.container and tpu.container.id != before, "a new container")
+        tpu.until_serving("spec-a")
+        tpu.close()
+
+    def test_dead_is_started_again_without_anybodys_help(self, serving: TpuMachine) -> None:
+        serving.metadata.away = "silent"
+        serving.google.fault("GET", "/", status=503, times=10_000)
+        serving.machine.docker.refusals |= {"login": "no", "pull": "no"}
+        serving.container.end(139)
+        serving.until(lambda: "run spec-a" in serving.machine.doings, "a new container")
+        serving.until_serving("spec-a")
+        assert "exit code 139" in json.dumps(serving.said("trouble"))
+
+    def test_behind_a_firewall_that_cannot_be_changed_is_reported(self, serving: TpuMachine) -> None:
+        serving.machine.failing["iptables-restore"] = "iptables: Permission denied"
+        serving.machine.docker.behaviour("spec-a").generates = False
+        serving.until(lambda: "port" in serving.errors, "the error")
+        assert "the port cannot be closed" in serving.errors["port"]
+
+
+class TestTheMetadataServer:
+    @pytest.mark.parametrize("how", ["silent", "503"])
+    def test_away_at_boot_is_waited_for(self, tpu: TpuMachine, how: str) -> None:
+        tpu.metadata.away = how
+        tpu.want("spec-a")
+        tpu.start()
+        tpu.until(lambda: "metadata" in tpu.errors, "the error")
+        tpu.metadata.away = ""
+        tpu.until_serving("spec-a")
+        tpu.until(lambda: not tpu.errors, "the errors to go")
+
+    @pytest.mark.parametrize("how", ["silent", "503"])
+    def test_away_later_leaves_what_serves_alone(self, serving: TpuMachine, how: str) -> None:
+        before = serving.container.id
+        serving.metadata.away = how
+        serving.until(lambda: "metadata" in serving.errors, "the error")
+        serving.want("spec-b")
+        assert serving.serves("spec-a")
+        assert serving.container.id == before
+        serving.metadata.away = ""
+        serving.until_serving("spec-b")
+        serving.until(lambda: not serving.errors, "the errors to go")
+
+    def test_announces_maintenance(self, serving: TpuMachine) -> None:
+        serving.metadata.announce_maintenance('{"windowStartTime": "2026-12-01T00:00:00Z"}')
+        serving.until(lambda: serving.status["maintenance"], "the notice")
+        assert serving.said("maintenance")[0]["severity"] == "WARNING"
+        serving.metadata.announce_maintenance(None)
+        serving.until(lambda: serving.status["maintenance"] is None, "the all-clear")
+
+
+class TestASupervisorThatEnds:
+    @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+    def test_leaves_what_serves_and_the_next_one_adopts_it(self, serving: TpuMachine, number: int) -> None:
+        before = serving.container.id
+        code = serving.kill(number)
+        assert code == (0 if number == signal.SIGTERM else -number)
+        assert serving.container.running
+        assert serving.machine.firewall.state == "open"
+        serving.start()
+        serving.until(lambda: serving.said("adopted"), "the adoption")
+        serving.until(lambda: len(serving.said("wanted")) == 2, "the wish")
+        serving.until_serving("spec-a")
+        assert serving.container.id == before
+        assert serving.machine.doings == []
+
+    def test_and_forgets_everything_still_adopts_it(self, serving: TpuMachine) -> None:
+        before = serving.container.id
+        serving.kill()
+        (serving.state / "record.json").write_text("{half a rec")
+        serving.start()
+        serving.until(lambda: serving.said("adopted"), "the adoption")
+        serving.until_serving("spec-a")
+        assert serving.container.id == before
+
+    def test_while_it_fetches_goes_on_fetching(self, serving: TpuMachine) -> None:
+        hold = serving.machine.docker.holds.setdefault("pull", threading.Event())
+        serving.want("spec-b")
+        serving.until(lambda: "pull" in serving.machine.doings, "the pull")
+        serving.kill()
+        hold.set()
+        serving.start()
+        serving.until_serving("spec-b")
+
+    def test_while_it_starts_a_container_goes_on_waiting_for_it(self, serving: TpuMachine) -> None:
+        serving.machine.docker.behaviour("spec-b").healthy = False
+        serving.want("spec-b")
+        serving.until(lambda: "run spec-b" in serving.machine.doings, "the container")
+        serving.until(lambda: serving.status["stage"] == "starting", "the start")
+        serving.kill()
+        serving.start()
+        serving.until(lambda: serving.said("adopted"), "the adoption")
+        assert serving.machine.firewall.state == "closed"
+        serving.machine.docker.behaviour("spec-b").healthy = True
+        serving.until_serving("spec-b")
+        assert serving.machine.doings.count("run spec-b") == 1
+
+    def test_with_the_machine_closes_the_port_first(self, serving: TpuMachine) -> None:
+        serving.machine.going_down = True
+        serving.kill(signal.SIGTERM)
+        assert serving.machine.doings == ["port closed"]
+        assert serving.container.running  # that one is docker's to end
+
+    @pytest.mark.parametrize("verb", ["stop", "rm", "run"])
+    def test_in_the_middle_of_a_switch_loses_nothing(self, serving: TpuMachine, verb: str) -> None:
+        hold = serving.machine.docker.holds.setdefault(verb, threading.Event())
+        serving.want("spec-b")
+        serving.until(lambda: serving.machine.ran("docker", verb)[1 if verb == "run" else 0 :], f"docker {verb}")
+        serving.kill()
+        del serving.machine.docker.holds[verb]
+        hold.set()
+        serving.start()
+        serving.until_serving("spec-b")
+
+
+class TestAReboot:
+    def test_of_what_serves_brings_everything_back(self, serving: TpuMachine) -> None:
+        serving.reboot()
+        assert not Path(serving.destination()).exists()
+        serving.start()
+        serving.until(lambda: "run spec-a" in serving.machine.doings, "the container")
+        serving.until_serving("spec-a")
+        assert serving.machine.doings == ["port closed", "run spec-a", "port open"]  # the image was still on the disk
+        assert Path(serving.destination(), "config.json").exists()
+
+    def test_in_the_middle_of_a_change_ends_in_the_change(self, serving: TpuMachine) -> None:
+        hold = serving.machine.docker.holds.setdefault("pull", threading.Event())
+        serving.stage("google/other/main")
+        serving.want("spec-b", weights=[_weights(serving, "google/other/main")])
+        serving.until(lambda: "pull" in serving.machine.doings, "the pull")
+        serving.reboot()
+        hold.set()
+        serving.start()
+        serving.until_serving("spec-b")
+
+    def test_in_the_middle_of_a_start_starts_it_again(self, tpu: TpuMachine) -> None:
+        tpu.machine.docker.behaviour("spec-a").healthy = False
+        tpu.want("spec-a")
+        tpu.start()
+        tpu.until(lambda: tpu.status.get("stage") == "starting", "the start")
+        tpu.reboot()
+        tpu.machine.docker.behaviour("spec-a").healthy = True
+        tpu.start()
+        tpu.until_serving("spec-a")
+
+    def test_serves_the_old_while_the_new_cannot_be_had(self, serving: TpuMachine) -> None:
+        serving.want("spec-b", image=OTHER_IMAGE)
+        serving.until(lambda: "image" in serving.errors, "the error")
+        serving.reboot()
+        serving.start()
+        serving.until(lambda: serving.serves("spec-a") and "image" in serving.errors, "spec-a to serve")
+
+    def test_before_docker_answers_is_sat_out(self, serving: TpuMachine) -> None:
+        serving.reboot()
+        serving.machine.docker.down = True
+        serving.start()
+        serving.until(lambda: "docker" in serving.errors, "the error")
+        serving.machine.docker.down = False
+        serving.until_serving("spec-a")
+        assert not serving.errors
+
+
+class TestAnUpgradeOfTheSupervisor:
+    def test_replaces_the_program_and_not_the_container(self, serving: TpuMachine) -> None:
+        assert serving.process is not None
+        before, process = serving.container.id, serving.process.pid
+        version = serving.status["supervisor"]
+        serving.metadata.set("gemma4-supervisor", _changed_program())
+        serving.until(lambda: serving.status["supervisor"] != version, "the new version")
+        serving.until(lambda: len(serving.said("adopted")) == 1, "the adoption")
+        serving.until_serving("spec-a")
+        assert serving.process.pid == process
+        assert serving.process.poll() is None
+        assert serving.container.id == before
+        assert serving.program.read_bytes() == base64.b64decode(_changed_program())
+        assert serving.machine.doings in ([], ["systemctl daemon-reload"])
+        assert not serving.errors
+
+    @pytest.mark.parametrize(
+        ("value", "word"),
+        [("not base64!", "not base64"), ("bm8gemlwIGZpbGU=", "fails"), (None, "")],
+        ids=["no base64", "no program", "a program that stumbles"],
+    )
+    def test_that_does_not_work_is_refused(self, serving: TpuMachine, value: str | None, word: str) -> None:
+        version = serving.status["supervisor"]
+        broken = value or _changed_program("raise RuntimeError('half written')\n")
+        serving.metadata.set("gemma4-supervisor", broken)
+        serving.until(lambda: "supervisor" in serving.errors, "the error")
+        assert word in serving.errors["supervisor"]
+        assert serving.status["supervisor"] == version
+        serving.want("spec-b")
+        serving.until_serving("spec-b")
+        serving.metadata.set("gemma4-supervisor", parcel.supervisor())
+        serving.until(lambda: not serving.errors, "the error to go")
+
+
+class TestTheSecretsCheck:
+    """A check that could not fail would prove nothing."""
+
+    def test_finds_a_token_wherever_it_gets_out(self, serving: TpuMachine) -> None:
+        serving.kill()
+        serving.check_secrets()
+        token, systemctl = serving.metadata.issued[0], [str(serving.machine.bin / "systemctl")]
+        left = serving.state / "left"
+        leaks: list[Callable[[], Any]] = [
+            lambda: serving.output.write_text(f"{token}\n"),
+            lambda: subprocess.run([*systemctl, f"--{token}"], stdin=subprocess.DEVNULL, env={}, check=True),
+            lambda: subprocess.run(systemctl, stdin=subprocess.DEVNULL, env={"T": token}, check=True),
+            lambda: serving.metadata.reports.append(f"{{{HF_TOKEN}}}"),
+            lambda: left.write_bytes(base64.b64encode(f"oauth2accesstoken:{token}".encode())),
+        ]
+        for leak in leaks:
+            leak()
+            with pytest.raises(AssertionError, match="a token can be read"):
+                serving.check_secrets()
+            serving.output.write_text("")
+            serving.machine.commands.clear()
+            serving.metadata.reports.clear()
+            left.unlink(missing_ok=True)
+
+
+def _weights(tpu: TpuMachine, prefix: str = PREFIX) -> dict[str, str]:
+    return {"bucket": BUCKET, "prefix": prefix, "destination": tpu.destination(prefix)}
+
+
+def _changed_program(first_lines: str = "# another version\n") -> str:
+    """The same program but for the beginning of its entry."""
+    return parcel.encoded(parcel.archive(first_lines))

@@ -1,0 +1,152 @@
+"""The startup script, run by a real bash as at boot: it puts the supervisor into place, or says why it cannot."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from containers.tpu import parcel
+from tests.fakes.machine import Machine
+from tests.fakes.metadata import FakeMetadata
+
+NEEDED = ("mkdir", "rm", "sleep", "curl")
+
+
+class Boot:
+    """A machine at boot. `tools` is a folder that is the whole PATH."""
+
+    def __init__(self, folder: Path) -> None:
+        self.metadata = FakeMetadata(gemma4_supervisor=parcel.supervisor())
+        self.machine = Machine(folder)
+        self.tools, self.state, self.units = folder / "tools", folder / "state", folder / "units"
+        self.tools.mkdir()
+        self.units.mkdir()
+        for name in NEEDED:
+            found = shutil.which(name)
+            assert found, f"this test needs {name}"
+            (self.tools / name).symlink_to(found)
+        for name in ("docker", "systemctl"):
+            (self.tools / name).symlink_to(self.machine.bin / name)
+        (self.tools / "python3").symlink_to(sys.executable)
+        self.script = folder / "startup-script"
+        self.script.write_text(parcel.startup_script())
+
+    def run(self, tries: int = 3) -> subprocess.CompletedProcess[str]:
+        environ = {
+            "PATH": str(self.tools),
+            "GEMMA4_METADATA_HOST": self.metadata.host,
+            "GEMMA4_STATE_DIR": str(self.state),
+            "GEMMA4_UNIT_DIR": str(self.units),
+            "GEMMA4_BOOT_TRIES": str(tries),
+            "GEMMA4_BOOT_PAUSE_S": "0.05",
+        }
+        command = [shutil.which("bash") or "bash", str(self.script)]
+        return subprocess.run(
+            command, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False
+        )
+
+    def did(self) -> list[str]:
+        """What systemctl was told since the last time."""
+        doings, self.machine.doings = self.machine.doings, []
+        return doings
+
+    def close(self) -> None:
+        self.machine.close()
+        self.metadata.close()
+
+
+@pytest.fixture
+def boot(tmp_path: Path) -> Iterator[Boot]:
+    machine = Boot(tmp_path)
+    yield machine
+    machine.close()
+
+
+class TestTheStartupScript:
+    def test_puts_the_supervisor_into_place_and_starts_it(self, boot: Boot) -> None:
+        done = boot.run()
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert (boot.state / "supervisor.pyz").read_bytes() == parcel.archive()
+        assert boot.state.stat().st_mode & 0o777 == 0o700
+        unit = (boot.units / "gemma4-supervisor.service").read_text()
+        assert "supervisor.pyz run" in unit
+        assert "Restart=always" in unit
+        restart = "systemctl --no-block restart gemma4-supervisor.service"
+        assert boot.did() == ["systemctl daemon-reload", "systemctl enable gemma4-supervisor.service", restart]
+        assert not (boot.state / "bootstrap.pyz").exists()
+
+    def test_changes_nothing_at_a_reboot(self, boot: Boot) -> None:
+        boot.run()
+        boot.did()
+        assert boot.run().returncode == 0
+        assert boot.did() == [
+            "systemctl enable gemma4-supervisor.service",
+            "systemctl --no-block start gemma4-supervisor.service",
+        ]
+
+    def test_brings_a_newer_supervisor_at_a_reboot(self, boot: Boot) -> None:
+        boot.run()
+        boot.did()
+        newer = parcel.archive("# newer\n")
+        boot.metadata.set("gemma4-supervisor", parcel.encoded(newer))
+        boot.run()
+        assert (boot.state / "supervisor.pyz").read_bytes() == newer
+        assert "systemctl --no-block restart gemma4-supervisor.service" in boot.did()
+
+    def test_waits_for_a_metadata_server_that_is_late(self, boot: Boot) -> None:
+        boot.metadata.away = "silent"
+        threading.Timer(0.5, lambda: setattr(boot.metadata, "away", "")).start()
+        assert boot.run(tries=200).returncode == 0
+
+    @pytest.mark.parametrize("missing", ["python3", "systemctl", "docker"])
+    def test_says_in_one_line_what_the_machine_lacks(self, boot: Boot, missing: str) -> None:
+        (boot.tools / missing).unlink()
+        done = boot.run()
+        (entry,) = [json.loads(line) for line in done.stdout.splitlines()]
+        assert done.returncode == 1
+        assert entry["severity"] == "ERROR"
+        assert entry["message"].startswith(f"{missing} is not on this machine's image.")
+        (report,) = boot.metadata.reports
+        assert json.loads(report)["errors"][0]["message"] == entry["message"]
+        assert boot.did() == []
+
+    def test_refuses_a_python_that_is_too_old(self, boot: Boot) -> None:
+        (boot.tools / "python3").unlink()
+        (boot.tools / "python3").write_text("#!/bin/sh\n[ \"$1\" = -V ] && echo 'Python 3.8.10'\nexit 1\n")
+        (boot.tools / "python3").chmod(0o755)
+        done = boot.run()
+        assert done.returncode == 1
+        assert "older than 3.10. Python 3.8.10" in done.stdout
+
+    def test_says_when_there_is_nothing_to_install(self, boot: Boot) -> None:
+        boot.metadata.set("gemma4-supervisor", None)
+        begin = time.monotonic()
+        done = boot.run()
+        assert done.returncode == 1
+        assert "gemma4-supervisor cannot be read" in done.stdout
+        assert time.monotonic() - begin < 20
+
+    def test_says_when_what_came_is_no_program(self, boot: Boot) -> None:
+        boot.metadata.set("gemma4-supervisor", "bm8gcHJvZ3JhbQ==")
+        done = boot.run()
+        assert done.returncode == 1
+        assert "cannot be installed" in done.stdout
+
+    def test_says_when_systemd_refuses(self, boot: Boot) -> None:
+        boot.machine.failing["systemctl"] = "Failed to connect to bus"
+        done = boot.run()
+        assert done.returncode == 1
+        assert "Failed to connect to bus" in done.stderr
+
+    def test_never_traces_and_asks_no_package_manager(self) -> None:
+        words = [line.split("#")[0] for line in parcel.startup_script().splitlines()]
+        text = "\n".join(words)
+        assert not any(word in text for word in ("set -x", "set -o xtrace", "gcloud", "apt", "pip ", "snap"))

@@ -1,0 +1,234 @@
+"""The supervisor's parts, each by itself; as a whole it is tested next door."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import re
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from containers.tpu import parcel
+from containers.tpu.gemma4_supervisor import spec as specification
+from containers.tpu.gemma4_supervisor.containers import explain, write_private
+from containers.tpu.gemma4_supervisor.gate import callers
+from containers.tpu.gemma4_supervisor.journal import Journal
+from containers.tpu.gemma4_supervisor.settings import Settings, backoff
+from containers.tpu.gemma4_supervisor.spec import SpecError, parse
+
+FOLDER = Path(parcel.__file__).parent
+README = (FOLDER / "README.md").read_text()
+ROOT = Path("/dev/shm/weights")
+VALUE_MAX, METADATA_MAX = 256 * 1024, 512 * 1024  # bytes, limits of the metadata server
+SPEC: dict[str, Any] = {
+    "schema": 1,
+    "hash": "spec-0123456789ab",
+    "image": "us-east5-docker.pkg.dev/p/r/vllm/vllm-tpu:v0.32.0",
+    "registry": "us-east5-docker.pkg.dev",
+    "argv": ["vllm", "serve", "/dev/shm/weights/g/m/main", "--host", "${VPC_ADDRESS}", "--port", "8000"],
+    "env": {"HF_HOME": "/dev/shm/huggingface"},
+    "weights": [{"bucket": "b", "prefix": "g/m/main", "destination": "/dev/shm/weights/g/m/main"}],
+    "hfTokenSecret": None,
+    "port": 8000,
+    "model": "google/gemma-4-E2B-it",
+    "readyTimeoutSeconds": 1800,
+    "drainSeconds": 45,
+}
+
+
+def parsed(**changes: Any) -> specification.Spec:
+    return parse(json.dumps({**SPEC, **changes}), ROOT)
+
+
+class TestTheParcel:
+    def test_fits_into_the_nodes_metadata_with_room_for_the_rest(self) -> None:
+        values = [parcel.startup_script(), parcel.supervisor()]
+        assert max(map(len, values)) < VALUE_MAX * 3 // 4
+        assert sum(map(len, values)) < METADATA_MAX // 2
+
+    def test_is_the_same_wherever_it_is_made(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        here = parcel.archive()
+        for path in [*FOLDER.glob("*.service"), *(FOLDER / parcel.PACKAGE).glob("*.py")]:
+            copy = tmp_path / path.relative_to(FOLDER)
+            copy.parent.mkdir(exist_ok=True)
+            copy.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))  # a checkout on Windows, at another time
+        monkeypatch.setattr(parcel, "HERE", tmp_path)
+        assert parcel.archive() == here
+
+    def test_depends_on_no_compressor(self) -> None:
+        with zipfile.ZipFile(io.BytesIO(parcel.archive())) as archive:
+            assert {entry.compress_type for entry in archive.infolist()} == {zipfile.ZIP_STORED}
+
+    def test_is_python_as_the_slice_has_it(self) -> None:
+        for path in (FOLDER / parcel.PACKAGE).glob("*.py"):
+            tree = ast.parse(path.read_text(), feature_version=(3, 10))
+            names = {
+                node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level
+            }
+            newer = {"Self", "StrEnum", "UTC", "tomllib", "assert_never", "LiteralString", "override"}
+            used = {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
+            assert not used & newer, path
+            assert "typing_extensions" not in names
+
+
+class TestASpecification:
+    def test_is_read_as_it_was_written(self) -> None:
+        spec = parsed()
+        assert spec.command("10.0.0.2")[-6:] == ("--host", "10.0.0.2", "--port", "8000", "--shutdown-timeout", "30")
+        assert spec.weights[0].place == "gs://b/g/m/main"
+
+    def test_may_say_itself_how_long_vllm_finishes(self) -> None:
+        argv = [*SPEC["argv"], "--shutdown-timeout", "7"]
+        assert parsed(argv=argv).command("10.0.0.2")[-2:] == ("--shutdown-timeout", "7")
+
+    @pytest.mark.parametrize("key", sorted(specification._OPTIONAL))
+    def test_has_defaults_for_what_may_be_left_out(self, key: str) -> None:
+        without = {name: value for name, value in SPEC.items() if name != key}
+        assert parse(json.dumps(without), ROOT).hash == SPEC["hash"]
+
+    @pytest.mark.parametrize(
+        ("changes", "fault"),
+        [
+            ({"hash": ""}, "hash is empty"),
+            ({"image": "two words"}, "image is empty or has blanks"),
+            ({"registry": "https://host/path"}, "registry is not a host name"),
+            ({"argv": ["vllm"]}, "argv is not the full command"),
+            ({"argv": ["vllm", 3]}, "argv is not the full command"),
+            ({"env": {"A B": "1"}}, "'A B' is not a name"),
+            ({"env": {"A": 1}}, "env.A is not text on one line"),
+            ({"env": {"A": "1\nHF_TOKEN=x"}}, "env.A is not text on one line"),
+            ({"env": {"HUGGING_FACE_HUB_TOKEN": "x"}}, "hfTokenSecret"),
+            ({"argv": ["vllm", "serve", "--hf-token", "hf_0123456789abcdefXYZ"]}, "looks like a token"),
+            ({"port": 0}, "port is not between"),
+            ({"port": True}, "port is not a whole number"),
+            ({"port": 8000.5}, "port is not a whole number"),
+            ({"readyTimeoutSeconds": 0}, "readyTimeoutSeconds must be above 0"),
+            ({"hfTokenSecret": "my-secret"}, "hfTokenSecret is not of the form"),
+            ({"weights": ["gs://b/p"]}, "weights[0] is not an object"),
+            ({"weights": [{**SPEC["weights"][0], "bucket": ""}]}, "weights[0] has an empty bucket"),
+            ({"weights": [{**SPEC["weights"][0], "destination": "/etc"}]}, "weights[0] does not go below"),
+            ({"weights": [{**SPEC["weights"][0], "destination": f"{ROOT}/../../etc"}]}, "does not go below"),
+            ({"weights": [{**SPEC["weights"][0], "destination": str(ROOT)}]}, "does not go below"),
+        ],
+    )  # fmt: skip
+    def test_that_cannot_be_meant_is_refused(self, changes: dict[str, Any], fault: str) -> None:
+        with pytest.raises(SpecError, match=re.escape(fault)):
+            parsed(**changes)
+
+    def test_names_every_fault_at_once(self) -> None:
+        with pytest.raises(SpecError) as caught:
+            parsed(port=0, registry="a/b", env={"A": 1})
+        assert all(key in str(caught.value) for key in ("port", "registry", "env.A"))
+
+    @pytest.mark.parametrize("key", specification._OF_THE_CONTAINER)
+    def test_that_asks_for_another_container_has_another_fingerprint(self, key: str) -> None:
+        others: dict[str, Any] = {
+            "image": "i", "argv": ["vllm", "serve", "x"], "env": {}, "weights": [],
+            "hfTokenSecret": "projects/p/secrets/s", "port": 8001, "drainSeconds": 46,
+        }  # fmt: skip
+        assert parsed(**{key: others[key]}).fingerprint != parsed().fingerprint
+
+    @pytest.mark.parametrize(
+        "changes", [{"hash": "spec-x"}, {"readyTimeoutSeconds": 1}, {"model": "m"}, {"generation": 2}, {"registry": ""}]
+    )
+    def test_that_asks_for_the_same_container_has_the_same_fingerprint(self, changes: dict[str, Any]) -> None:
+        assert parsed(**changes).fingerprint == parsed().fingerprint
+        assert parsed(**changes).digest != parsed().digest
+
+
+class TestTheReadme:
+    """It is the contract: what it leaves out cannot be relied upon, and what it names must exist."""
+
+    def test_names_every_field_of_a_specification(self) -> None:
+        known = {*specification._FIELDS, *specification._OPTIONAL}
+        assert first_column("A specification") == known
+
+    def test_names_every_place_of_trouble(self) -> None:
+        assert first_column("Places of trouble") == _words_in_code(r"(?:\.trouble|_try, )\(?\"([a-z]+)\"") | {
+            "bootstrap"
+        }
+
+    def test_names_every_event_of_the_journal(self) -> None:
+        found = _words_in_code(r"journal\.(?:info|warning|error)\(\s*\"([a-z-]+)\"")
+        found |= _words_in_code(r"self\.(?:info|warning|error)\(\s*\"([a-z-]+)\"") | {
+            "trouble",
+            "recovered",
+            "stage",
+            "report",
+        }
+        assert first_column("Events") == found | {"bootstrap"}
+
+
+class TestTheJournal:
+    def test_blots_out_what_is_secret_in_every_form(self) -> None:
+        stream = io.StringIO()
+        journal = Journal(stream)
+        journal.hide("ya29.secret")
+        journal.error("fault", 'docker said: {"auth": "eWEyOS5zZWNyZXQ="}', stack="token=ya29.secret")
+        assert "secret" not in stream.getvalue().replace("[secret]", "")
+        assert "eWEyOS5zZWNyZXQ=" not in stream.getvalue()
+
+    def test_keeps_beginning_and_end_of_what_is_endless(self) -> None:
+        text = Journal(io.StringIO()).clean("begin" + "x" * 100_000 + "end")
+        assert len(text) < 2100
+        assert text.startswith("begin")
+        assert text.endswith("end")
+
+
+class TestSmallThings:
+    @pytest.mark.parametrize(
+        ("said", "expected"),
+        [
+            ("Error response from daemon: manifest for i:t not found: manifest unknown", "There is no such image"),
+            ("denied: Permission artifactregistry.repositories.downloadArtifacts denied", "artifactregistry.reader"),
+            ("failed to register layer: write /x: no space left on device", "The boot disk is full"),
+            ("net/http: TLS handshake timeout", "Private Google Access"),
+            ("", "without a word"),
+        ],
+    )
+    def test_what_docker_says_comes_with_what_to_do(self, said: str, expected: str) -> None:
+        assert expected in explain("pull", said)
+
+    def test_callers_are_counted_without_the_machine_itself(self, tmp_path: Path) -> None:
+        table = tmp_path / "tcp"
+        table.write_text(
+            "  sl  local_address rem_address   st tx_queue rx_queue\n"
+            "   0: 0200000A:1F40 00000000:0000 0A 0:0\n"  # the listening socket
+            "   1: 0200000A:1F40 0100000A:C001 01 0:0\n"  # a caller
+            "   2: 0200000A:1F40 0200000A:C002 01 0:0\n"  # our own probe
+            "   3: 0200000A:1F40 0100000A:C003 06 0:0\n"  # one that has ended
+            "   4: 0200000A:0016 0100000A:C004 01 0:0\n"  # another port
+        )
+        assert callers(8000, table) == 1
+
+    def test_waits_double_up_to_a_cap(self) -> None:
+        assert [backoff(5, 300, failures) for failures in (1, 2, 3, 7, 8, 10_000)] == [5, 10, 20, 300, 300, 300]
+
+    def test_settings_come_from_the_environment_with_their_types(self) -> None:
+        settings = Settings.of({"GEMMA4_PROBE_S": "0.5", "GEMMA4_STREAMS": "3", "GEMMA4_RUN_DIR": "/x", "PROBE_S": "9"})
+        assert (settings.probe_s, settings.streams, settings.run_dir) == (0.5, 3, Path("/x"))
+        assert Settings.of({}) == Settings()
+
+    def test_a_private_file_is_private_from_its_first_byte(self, tmp_path: Path) -> None:
+        path = tmp_path / "token"
+        path.write_text("old")
+        path.chmod(0o644)
+        write_private(path, "new")
+        assert path.read_text() == "new"
+        assert path.stat().st_mode & 0o777 == 0o600
+
+
+def first_column(heading: str) -> set[str]:
+    """Words in code marks in the first cells of the table below a heading of the README."""
+    section = README.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    return {word for row in rows for word in re.findall(r"`([\w-]+)`", row)}
+
+
+def _words_in_code(pattern: str) -> set[str]:
+    text = "\n".join(path.read_text() for path in (FOLDER / parcel.PACKAGE).glob("*.py"))
+    return set(re.findall(pattern, text))
