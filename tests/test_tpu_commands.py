@@ -173,6 +173,15 @@ class TestStatus:
         assert 1700 < (row.left_s or 0) <= 1800
         assert "queue a further slice" in row.next
 
+    def test_a_change_under_way_is_shown_with_its_progress(
+        self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        queue(fake, BLUE, state="ACTIVE")
+        said = {"stage": "serving", "running": "spec-1", "preparing": "spec-2", "weightsPercent": 40}
+        fake.tpu.set_guest_attributes(BLUE, {"gemma4/status": json.dumps(said)})
+        assert run(["tpu", "status", "v6e4"]) == 0
+        assert "serving spec-1, preparing spec-2, 40 % of the weights are here" in capsys.readouterr().out
+
     def test_a_stranger_s_slice_is_named_as_one(self, fake: FakeGoogle) -> None:
         queue(fake, BLUE, owner="ann")
         (row,) = slice_statuses(session(fake, FakeTime(now())), plan())

@@ -27,6 +27,7 @@ class Supervisor:
     stage: str = ""
     wanted: str = ""
     running: str = ""
+    preparing: str = ""
     error: str = ""
 
 
@@ -96,8 +97,15 @@ def read_supervisor(attributes: Mapping[str, str]) -> Supervisor:
         stage=str(said.get("stage") or ""),
         wanted=str(said.get("wanted") or ""),
         running=str(said.get("running") or ""),
+        preparing=_preparing(said),
         error=str(newest.get("message", "")),
     )
+
+
+def _preparing(said: Mapping[str, Any]) -> str:
+    percent = said.get("weightsPercent")
+    weights = "" if percent is None else f", {percent} % of the weights are here"
+    return f"{said['preparing']}{weights}" if said.get("preparing") else ""
 
 
 def what_next(

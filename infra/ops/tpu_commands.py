@@ -102,10 +102,17 @@ def _status_lines(one: SliceStatus) -> list[str]:
     if one.node:
         left = "" if one.left_s is None else f", {read_duration(one.left_s)} left"
         lines.append(f"  machine     {one.node} at {one.address or '?'}{left}")
-        lines.append(f"  supervisor  {one.supervisor.stage or 'nothing heard yet'}")
+        lines.append(f"  supervisor  {_doing(one)}")
     if one.supervisor.error:
         lines.append(f"  trouble     {one.supervisor.error}")
     return [*lines, f"  next        {one.next}"]
+
+
+def _doing(one: SliceStatus) -> str:
+    said = one.supervisor
+    running = f" {said.running}" if said.running else ""
+    preparing = f", preparing {said.preparing}" if said.preparing else ""
+    return f"{said.stage}{running}{preparing}" if said.stage else "nothing heard yet"
 
 
 def _show_husks(husks: Husks, chosen: set[str], failed: dict[str, str], *, delete: bool) -> None:
