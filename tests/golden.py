@@ -107,11 +107,12 @@ def _configuration() -> Iterator[str]:
 
 
 def _table(rows: Iterator[Mapping[str, Any]] | list[Mapping[str, Any]]) -> Iterator[str]:
-    yield "| key | meaning | type and range | default |"
-    yield "|---|---|---|---|"
+    yield "| key | meaning | type and range | default | example |"
+    yield "|---|---|---|---|---|"
     for row in rows:
         kind = ", ".join(filter(None, (row["type"], row["range"])))
-        cells = (f"`{row['key']}`", row["meaning"], kind, _default(row))
+        example = f"`{_yaml(row['example'])}`" if row["example"] is not None else ""
+        cells = (f"`{row['key']}`", row["meaning"], kind, _default(row), example)
         yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
@@ -120,8 +121,11 @@ def _default(row: Mapping[str, Any]) -> str:
         return "*needed*"
     if row["default"] is None:
         return "*chosen*"
-    default = row["default"]
-    return f"`{default if isinstance(default, str) else json.dumps(default)}`"
+    return f"`{_yaml(row['default'])}`"
+
+
+def _yaml(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ from rich.text import Text
 from infra.errors import SettingsError
 from infra.planning.report.terminal import show
 from infra.planning.resolve import known_paths, nearest, subgroup
+from infra.planning.settings import SECRET_KEY
 
 
 def show_setting(key: str, *, as_json: bool) -> None:
@@ -38,7 +39,7 @@ def describe_setting(path: str, field: Any) -> dict[str, Any]:
     return {
         "key": path,
         "meaning": field.description or "",
-        "type": "group" if group else _type(field.annotation),
+        "type": "group" if group else "secret" if path == SECRET_KEY else _type(field.annotation),
         "required": field.is_required(),
         "default": list(default) if isinstance(default, tuple) else default,
         "range": _range(field),
