@@ -45,7 +45,10 @@ def _expected(plan: Plan) -> Mapping[str, Any]:
         "specHash": plan.command.spec_hash,
         "maxModelLen": plan.engine.max_model_len,
         "tools": serving.tools,
+        "reasoning": serving.reasoning,
         "image": bool(serving.modalities.image),
         "audio": bool(serving.modalities.audio),
+        "video": bool(serving.modalities.video),
         "promptTokens": plan.settings.workload.prompt_tokens,
+        "vllmVersion": plan.engine.vllm_version,
     }

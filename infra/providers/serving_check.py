@@ -6,8 +6,9 @@ scaled to zero. Its measurements are no stack outputs, since a failed check woul
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pulumi
@@ -36,7 +37,8 @@ class ServingCheckInputs:
     path: str
     generation: pulumi.Input[str]
     expected: Mapping[str, Any]
-    """What the server must show: model, specHash, maxModelLen, tools, image, audio, promptTokens."""
+    """What the server must show: model, specHash, maxModelLen, tools, reasoning, image, audio, video, promptTokens,
+    vllmVersion."""
     predicted_kv_tokens: tuple[int, int, int]
     """Compared and noted; a new prediction alone is no reason to check again, nor is another patience."""
     ready_timeout_s: float
@@ -85,11 +87,12 @@ class ServingCheckProvider(Provider):
             # Made before anything is asked, so that a missing role is the first thing said.
             tokens.token(props["url"])
             client = ServingClient(props["url"], token=lambda: tokens.token(props["url"]), prefix=props["path"])
-            return run_check(client, expectation(props), progress=progress).to_dict()
+            log_tail = partial(_log_tail, session, props["log"])
+            return run_check(client, expectation(props), progress=progress, log_tail=log_tail).to_dict()
         except GoogleError as error:
             fail(f"serving check, stage identity: {error}")
         except ServingError as error:
-            fail(f"{error}\n{_log_tail(session, props['log'])}")
+            fail(str(error))
 
 
 def expectation(props: Mapping[str, Any]) -> CheckExpectation:
@@ -101,18 +104,17 @@ def expectation(props: Mapping[str, Any]) -> CheckExpectation:
         spec_hash=expected["specHash"],
         max_model_len=int(expected["maxModelLen"]),
         tools=bool(expected["tools"]),
+        reasoning=bool(expected.get("reasoning")),
         image=bool(expected["image"]),
         audio=bool(expected["audio"]),
+        video=bool(expected.get("video")),
         predicted_kv_tokens=(low, likely, high),
         prompt_tokens=int(expected["promptTokens"]),
+        vllm_version=expected.get("vllmVersion", ""),
         ready_timeout_s=float(props["readyTimeoutS"]),
     )
 
 
-def _log_tail(session: GoogleSession, log: Mapping[str, str]) -> str:
+def _log_tail(session: GoogleSession, log: Mapping[str, str]) -> Sequence[str]:
     kind = LogSource.service if log["kind"] == "service" else LogSource.tpu_node
-    try:
-        lines = last_lines(session, kind(log["name"], log["location"]), limit=_LOG_LINES)
-    except GoogleError as error:
-        return f"    (its log could not be read: {error})"
-    return "\n".join(f"    {line}" for line in lines) or "    (it has logged nothing yet)"
+    return last_lines(session, kind(log["name"], log["location"]), limit=_LOG_LINES) or ("(it has logged nothing yet)",)

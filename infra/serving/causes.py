@@ -1,83 +1,133 @@
-"""From what a server answered to the likely cause and what to do about it."""
+"""From what a server answered, and what it logged, to the likely cause and what to do about it."""
 
 from __future__ import annotations
 
-from infra.errors import ServingError
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-_BY_TEXT: tuple[tuple[str, str, str], ...] = (
-    (
-        "EngineCore",
-        "the server is healthy but cannot generate: its engine died on the first request",
-        "Read the log lines for the first error of EngineCore; with fp8 KV cache try serving.kvCacheDtype: auto.",
+from infra.errors import ServingError
+from infra.serving.answers import AnswerError, Refusal, sentence
+
+CANNOT_GENERATE = "the server is healthy but cannot generate"
+_WAITING = frozenset({"ready", "models"})
+_DIED = frozenset({Refusal.ENGINE_DEAD, Refusal.CUT, Refusal.UNREACHABLE, Refusal.UNAVAILABLE})
+"""How a server looks that took the request and broke on it."""
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Applies where `pattern` is found in the error or in the log; the first row that applies is taken."""
+
+    pattern: str
+    likely: str
+    fix: str
+
+
+_BY_WORDS = (
+    Cause(
+        r"[kv]_scale must be positive",
+        "an fp8 KV cache over a checkpoint that has no usable scales for it",
+        "Write serving.kvCacheDtype: auto, or take a checkpoint with calibrated scales.",
     ),
-    (
-        "k_scale",
-        "the checkpoint has no usable scales for an fp8 KV cache",
-        "Write serving.kvCacheDtype: auto, or use a checkpoint with calibrated scales.",
-    ),
-    (
-        "out of memory",
-        "the device ran out of memory on a request",
+    Cause(
+        r"out of memory|OutOfMemory|RESOURCE_EXHAUSTED",
+        "the device ran out of memory",
         "Lower serving.gpuMemoryUtilization or serving.maxNumBatchedTokens.",
     ),
-    (
-        "does not exist",
-        "the server serves another model",
-        "Look at images.serving and vllmArgs: something overrides the served name.",
+    Cause(
+        r"no slice answered",
+        "no TPU slice behind the gateway is up, or the one at work on the request stopped",
+        "Look at the slice's log; the request may be repeated.",
     ),
-    ("no slice answered", "no TPU slice is up behind the gateway", "See gemma4 tpu status."),
-    ("multimodal", "the server was not started for this kind of input", "Raise serving.modalities, or set it to 0."),
+    Cause(
+        r"requires? .*--(enable-auto-tool-choice|tool-call-parser)",
+        "the server was started without a tool parser",
+        "Write serving.tools: true, and no tool flag in vllmArgs; or serving.tools: false if no tools are wanted.",
+    ),
+    Cause(
+        r"At most \d+ \w+\(?s?\)? may be provided|not a multimodal model|does not have an? \w+ tower",
+        "the server was started for less than the plan asks for, or the checkpoint lacks that tower",
+        "Raise that modality under serving.modalities, or set it to 0.",
+    ),
+    Cause(
+        r"vllm\[audio\]|librosa|soundfile",
+        "the image lacks vLLM's audio extra",
+        "Write serving.modalities.audio: 0, or build an image with vllm[audio].",
+    ),
+    Cause(
+        r"model `[^`]*` does not exist",
+        "the server answers to other names than planned",
+        "Something overrides --served-model-name: look at vllmArgs and at the image's entry point.",
+    ),
 )
-_BY_STAGE: dict[str, tuple[str, str]] = {
-    "chat": ("the model answers nothing", "Check that the checkpoint is an instruction-tuned one (-it) and whole."),
-    "tools": (
-        "tool calls are not parsed",
-        "Check that the image knows the parser gemma4, or write serving.tools: false.",
+_BY_STAGE = {
+    "ready": Cause(
+        "",
+        "the server is still loading, or it crashes at its start",
+        "Raise serving.readyTimeout if its log shows it loading; else the log holds its first error.",
     ),
-    "models": (
+    "models": Cause(
+        "",
         "the server was started with other arguments than planned",
-        "Run `pulumi up` again; if it stays so, the image overrides the command.",
+        "Run `pulumi up` again; if it stays so, something overrides the command: look at vllmArgs and at the image.",
     ),
-    "image": ("the server cannot take images", "Write serving.modalities.image: 0, or use another image version."),
-    "audio": ("the image lacks vLLM's audio extra", "Write serving.modalities.audio: 0, or bake vllm[audio] in."),
+    "chat": Cause(
+        "",
+        "damaged weights, or a dtype that overflows (float16), so that only special tokens come out",
+        "Check the checkpoint, that it is an instruction-tuned one (-it), and serving.dtype.",
+    ),
+    "tools": Cause(
+        "",
+        "this image's vLLM does not parse Gemma 4's tool calls",
+        "Take one that knows the parser gemma4 (0.19 or later), or write serving.tools: false.",
+    ),
 }
-_BY_STATUS: dict[int, tuple[str, str]] = {
-    0: ("the server went away: it crashed, or the instance was stopped", "Read the log lines for its last error."),
-    429: ("all instances are busy and no further one may start", "Raise scaling.maxInstances, or run again later."),
-    503: ("the instance is not up, or has just died", "Read the log lines; a crash shows as an error of EngineCore."),
-}
+_STILL_OLD = Cause(
+    "",
+    "the new server did not come up and the old one went on, or the old one still takes the traffic",
+    "Read the new server's log for its first error, then run `pulumi up` again.",
+)
+_BROKE = Cause(
+    "",
+    "the engine breaks on its first computation, as an fp8 KV cache without scales or an unsupported kernel does",
+    "Read the log for the engine's first error; serving.kvCacheDtype: auto is the first thing to try.",
+)
+_BUSY = Cause(
+    "", "every instance is busy and no further one may start", "Raise scaling.maxInstances, or run it again later."
+)
+_UNKNOWN = Cause("", "the server does not do what was planned", "Read its log for the first error.")
+_SLOW = Cause(
+    "",
+    "the engine hangs, or it compiles for this input for the first time",
+    "Run `pulumi up` again: what is compiled stays; if it is silent again, read the log.",
+)
 
 
-def explained(stage: str, error: ServingError) -> str:
-    """The whole sentence for a stage that failed."""
-    cause, fix = _cause(stage, error)
-    return f"serving check, stage {stage}: {error}. Likely: {cause}. {fix}"
+def failure(stage: str, error: ServingError, log: Sequence[str] = ()) -> ServingError:
+    """The error that a user reads: stage, the server's answer, likely cause, fix. `log` helps to find the cause."""
+    refusal = error.refusal if isinstance(error, AnswerError) else None
+    broke = stage not in _WAITING and (refusal in _DIED or (refusal is Refusal.FAILED and stage == "chat"))
+    fact = f"{CANNOT_GENERATE}: {error}" if broke else str(error)
+    parts = [f"serving check, stage {stage}: {sentence(fact)}"]
+    if error.status not in (401, 403):  # such an answer says itself which role is missing
+        # A healthy server's log is full of warnings that have nothing to do with a wrong answer.
+        words = "\n".join((str(error), *(log if broke or stage == "ready" else ())))
+        cause = _cause(stage, refusal, broke, words)
+        parts.append(f"Likely: {cause.likely}. {cause.fix}")
+    return ServingError(" ".join(parts), stage=stage, status=error.status)
 
 
-def not_allowed(status: int) -> str:
-    """For an endpoint that goes on refusing us."""
-    return (
-        f"serving check, stage ready: the endpoint answers {status} for more than 5 minutes. Likely: the identity token's "
-        "account may not call it. Grant it roles/run.invoker (access.invokers), and list who deploys under "
-        "access.deployers; the token's audience must be the service's base URL."
-    )
-
-
-def not_ready(waited_s: float, why: str) -> str:
-    """For a server that did not come up in time."""
-    return (
-        f"serving check, stage ready: not ready after {waited_s:.0f} s; last seen: {why}. Likely: the server is still "
-        "loading, or it crashes at start. Read the log lines; raise serving.readyTimeout if it only needs longer."
-    )
-
-
-def _cause(stage: str, error: ServingError) -> tuple[str, str]:
-    text = str(error)
-    for mark, cause, fix in _BY_TEXT:
-        if mark.lower() in text.lower():
-            return cause, fix
-    if error.status in (401, 403):
-        return "the identity token's account may not call it", "Grant it roles/run.invoker (access.invokers)."
-    if stage in _BY_STAGE and error.status in (0, 200, 400, 404) and "could not be reached" not in text:
-        return _BY_STAGE[stage]
-    return _BY_STATUS.get(error.status, ("the server failed inside", "Read the log lines for its first error."))
+def _cause(stage: str, refusal: Refusal | None, broke: bool, words: str) -> Cause:
+    found = next((cause for cause in _BY_WORDS if re.search(cause.pattern, words, re.IGNORECASE)), None)
+    if found:
+        return found
+    if stage == "models" and "still served" in words:
+        return _STILL_OLD
+    if broke:
+        return _BROKE
+    if refusal is Refusal.BUSY:
+        return _BUSY
+    if refusal is Refusal.SILENT:
+        return _SLOW
+    return _BY_STAGE.get(stage, _UNKNOWN)

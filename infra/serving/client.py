@@ -1,156 +1,235 @@
-"""A client of one vLLM server: its OpenAI-compatible chat, its health, its metrics. Nothing is repeated here.
+"""A client of vLLM's OpenAI-compatible server, behind Cloud Run's IAM, behind the gateway, or bare.
 
-`token` gives the identity token for each call; it goes into the Authorization header and nowhere else.
+It sends each request once and follows no redirect; whoever asks decides whether an answer is worth waiting for. The
+identity token is asked for before every request, goes into the Authorization header and nowhere else. One client serves
+one thread.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from infra.errors import ServingError
+from infra.serving.answers import AnswerError, Refusal, cleaned, refused, unanswered
+from infra.serving.metrics import Metrics
+from infra.serving.stream import ChatStream
 
 if TYPE_CHECKING:
     import requests
 
 Message = Mapping[str, Any]
-_SHOWN = 400
-"""Characters of an answer that an error quotes."""
+
+_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+_CHAT = "/v1/chat/completions"
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """Seconds to connect, for small questions, and for a completion to show its next byte.
+
+    The first request of a new prompt length took 20 to 60 s on a Cloud Run L4 (third party, 2026).
+    """
+
+    connect_s: float = 10.0
+    question_s: float = 30.0
+    completion_s: float = 300.0
 
 
 @dataclass(frozen=True)
 class ServedModel:
-    """One entry of /v1/models."""
+    """A name that the server answers to, and the most tokens, prompt and answer together, that it takes."""
 
     name: str
-    max_model_len: int
+    max_model_len: int | None
 
 
 @dataclass(frozen=True)
-class Chunk:
-    """A piece of a streamed answer: when it arrived (seconds of `clock`), its text, and the token count of the last one."""
+class ChatRequest:
+    """One chat completion. `extra` holds further fields, OpenAI's or vLLM's own (`ignore_eos`, `min_tokens`, …)."""
 
-    at_s: float
-    text: str
-    completion_tokens: int | None = None
+    model: str
+    messages: Sequence[Message]
+    max_tokens: int
+    temperature: float | None = None
+    tools: Sequence[Mapping[str, Any]] = ()
+    tool_choice: str | Mapping[str, Any] | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def body(self) -> dict[str, Any]:
+        """As OpenAI's API spells it; what was not given is left to the server."""
+        body: dict[str, Any] = {"model": self.model, "messages": list(self.messages), "max_tokens": self.max_tokens}
+        if self.temperature is not None:
+            body["temperature"] = self.temperature
+        if self.tools:
+            body["tools"] = list(self.tools)
+        if self.tool_choice is not None:
+            body["tool_choice"] = self.tool_choice
+        return body | dict(self.extra)
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A call that the server parsed out of the model's answer; `arguments` should be a JSON object."""
+
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True)
+class ChatAnswer:
+    """A whole answer. vLLM's reasoning parser puts thinking into `reasoning`, apart from `content`."""
+
+    content: str
+    reasoning: str
+    tool_calls: tuple[ToolCall, ...]
+    finish_reason: str
+    prompt_tokens: int
+    completion_tokens: int
 
 
 class ServingClient:
-    """`base_url` without path; `prefix` selects one slice behind a gateway, e.g. /slices/blue."""
+    """`base_url` is the service's, without a path; `prefix` selects one slice behind a gateway, e.g. /slices/blue.
+
+    ServingError where an identity token would travel unencrypted.
+    """
 
     def __init__(
         self,
         base_url: str,
         *,
-        token: Callable[[], str] | None = None,
+        token: Callable[[], str | None] | None = None,
         prefix: str = "",
-        connect_s: float = 10.0,
-        read_s: float = 120.0,
-        clock: Callable[[], float] = time.monotonic,
+        timeouts: Timeouts | None = None,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._root = base_url.rstrip("/") + prefix
+        address = urlsplit(base_url)
+        if address.scheme not in ("http", "https") or not address.hostname:
+            raise ServingError(f"{base_url!r} is not the URL of a server. Write one like https://….run.app.")
+        if token and address.scheme == "http" and address.hostname not in _LOOPBACK:
+            raise ServingError(f"{base_url} is not encrypted: anybody on the way could read the token. Use https://.")
+        self.audience = f"{address.scheme}://{address.netloc}"
+        self._root = base_url.rstrip("/") + prefix.rstrip("/")
         self._token = token
-        self._timeout = (connect_s, read_s)
+        self._timeouts = timeouts or Timeouts()
         self._clock = clock
         self._http: requests.Session | None = None
 
-    def health(self) -> int:
-        """HTTP status of /health; 0 where nobody answers yet."""
-        try:
-            return self._send("GET", "/health").status_code
-        except ServingError as error:
-            if error.status == 0:
-                return 0
-            raise
+    def health(self) -> None:
+        """AnswerError unless the server says that it is up; being up does not prove that it can generate."""
+        self._get("/health")
 
     def version(self) -> str:
-        """vLLM's version; empty where the server does not say."""
-        answer = self._send("GET", "/version")
-        return str(_json(answer).get("version", "")) if answer.ok else ""
+        """vLLM's version, e.g. 0.32.0."""
+        return str(self._get_object("/version").get("version") or "")
 
     def models(self) -> tuple[ServedModel, ...]:
-        """Every served name."""
-        rows = self._object("GET", "/v1/models").get("data", [])
-        return tuple(ServedModel(str(row.get("id")), int(row.get("max_model_len") or 0)) for row in rows)
+        """Every name that the server answers to; the first is the one that its answers carry."""
+        rows = self._get_object("/v1/models").get("data") or ()
+        return tuple(ServedModel(str(row.get("id")), row.get("max_model_len")) for row in rows)
 
-    def chat(self, model: str, messages: Sequence[Message], **options: Any) -> Mapping[str, Any]:
-        """One whole answer; the parsed body."""
-        return self._object("POST", "/v1/chat/completions", {"model": model, "messages": list(messages), **options})
+    def metrics_text(self) -> str:
+        """/metrics in Prometheus' text format."""
+        return self._get("/metrics").text
 
-    def stream(self, model: str, messages: Sequence[Message], **options: Any) -> Iterator[Chunk]:
-        """An answer chunk by chunk, as it arrives; the last one carries the token count."""
-        body = {"model": model, "messages": list(messages), "stream": True, "stream_options": {"include_usage": True}}
-        response = self._send("POST", "/v1/chat/completions", {**body, **options}, stream=True)
-        if not response.ok:
-            raise _refused(response, "/v1/chat/completions")
-        with response:
-            for line in response.iter_lines():
-                if line.startswith(b"data: ") and line != b"data: [DONE]":
-                    yield self._chunk(json.loads(line.removeprefix(b"data: ")))
+    def metrics(self) -> Metrics:
+        """/metrics, read."""
+        return Metrics.parse(self.metrics_text())
 
-    def metrics(self) -> str:
-        """/metrics as text."""
-        answer = self._send("GET", "/metrics")
-        if not answer.ok:
-            raise _refused(answer, "/metrics")
-        return answer.text
+    def chat(self, request: ChatRequest) -> ChatAnswer:
+        """A whole answer at once."""
+        with self._sent("POST", _CHAT, request.body()) as response:
+            return _answer(_object(response, self._what("POST", _CHAT)))
 
-    def _chunk(self, event: Mapping[str, Any]) -> Chunk:
-        if "error" in event:
-            raise ServingError(f"the stream broke off: {_short(json.dumps(event['error']))}")
-        usage = event.get("usage") or {}
-        choices = event.get("choices") or [{}]
-        delta = choices[0].get("delta") or {}
-        return Chunk(self._clock(), spoken(delta), usage.get("completion_tokens"))
+    @contextmanager
+    def stream(self, request: ChatRequest) -> Iterator[ChatStream]:
+        """The answer as it is written: `with client.stream(request) as stream: for piece in stream: …`."""
+        body = request.body() | {"stream": True, "stream_options": {"include_usage": True}}
+        started = self._clock()
+        with self._sent("POST", _CHAT, body, stream=True) as response:
+            yield ChatStream(_lines(response), self._what("POST", _CHAT), started=started, clock=self._clock)
 
-    def _object(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
-        response = self._send(method, path, body)
-        if not response.ok:
-            raise _refused(response, path)
-        return _json(response)
+    def _get(self, path: str) -> requests.Response:
+        with self._sent("GET", path) as response:
+            return response
 
-    def _send(
+    def _get_object(self, path: str) -> dict[str, Any]:
+        return _object(self._get(path), self._what("GET", path))
+
+    @contextmanager
+    def _sent(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, stream: bool = False
-    ) -> requests.Response:
+    ) -> Iterator[requests.Response]:
+        """A 200, or AnswerError; also for a connection that breaks while the caller reads."""
         import requests
 
-        if self._http is None:
-            self._http = requests.Session()
-            self._http.trust_env = False  # no proxy and no ~/.netrc may replace our token
-        headers = {"Authorization": f"Bearer {self._token()}"} if self._token else {}
+        self._http = self._http or requests.Session()
+        what = self._what(method, path)
+        token = self._token() if self._token else None
+        patience_s = self._timeouts.completion_s if body else self._timeouts.question_s
         try:
-            return self._http.request(
-                method, self._root + path, json=body, headers=headers, timeout=self._timeout, stream=stream,
+            with self._http.request(
+                method,
+                self._root + path,
+                json=body,
+                auth=_bearer(token),
+                timeout=(self._timeouts.connect_s, patience_s),
                 allow_redirects=False,
-            )  # fmt: skip
+                stream=stream,
+            ) as response:
+                if response.status_code != 200:
+                    raise refused(response, what, audience=self.audience, token_sent=bool(token))
+                yield response
         except requests.RequestException as error:
-            what = "did not answer in time" if isinstance(error, requests.Timeout) else "could not be reached"
-            raise ServingError(f"{method} {path} {what} ({type(error).__name__})") from None
+            raise unanswered(error, what) from None
+
+    def _what(self, method: str, path: str) -> str:
+        return f"{method} {self._root}{path}"
 
 
-def spoken(message: Mapping[str, Any]) -> str:
-    """Text of a message or of a piece of one: the answer and, with a reasoning parser, the thinking."""
-    return (message.get("reasoning") or "") + (message.get("content") or "")
+def _bearer(token: str | None) -> Callable[[requests.PreparedRequest], requests.PreparedRequest]:
+    """Given as `auth` also without a token: else requests would send what a .netrc file has for the host."""
+
+    def signed(request: requests.PreparedRequest) -> requests.PreparedRequest:
+        if token:
+            request.headers["Authorization"] = f"Bearer {token}"
+        return request
+
+    return signed
 
 
-def _refused(response: requests.Response, path: str) -> ServingError:
-    text = f"{path} answered {response.status_code}: {_short(response.text)}"
-    return ServingError(text, status=response.status_code)
+def _lines(response: requests.Response) -> Iterator[bytes]:
+    # Chunks are handed on as they come; an answer without chunks has to be read byte by byte not to wait for more.
+    chunked = response.headers.get("Transfer-Encoding", "").lower() == "chunked"
+    yield from response.iter_lines(chunk_size=None if chunked else 1)
 
 
-def _json(response: requests.Response) -> Mapping[str, Any]:
+def _object(response: requests.Response, what: str) -> dict[str, Any]:
     try:
-        parsed = response.json()
+        payload = response.json()
     except ValueError:
-        parsed = None
-    if not isinstance(parsed, Mapping):
-        raise ServingError(f"the answer is no JSON object: {_short(response.text)}", status=response.status_code)
-    return parsed
+        payload = None
+    if not isinstance(payload, dict):
+        words = cleaned(response.text)
+        message = f"{what} answered 200, but with no JSON object: {words or 'an empty body'}. This is not vLLM."
+        raise AnswerError(message, refusal=Refusal.UNREADABLE, status=200, words=words)
+    return payload
 
 
-def _short(text: str) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= _SHOWN else f"{flat[:_SHOWN]}…"
+def _answer(payload: Mapping[str, Any]) -> ChatAnswer:
+    choice: Mapping[str, Any] = next(iter(payload.get("choices") or ()), {})
+    message = choice.get("message") or {}
+    usage = payload.get("usage") or {}
+    calls = [call.get("function") or {} for call in message.get("tool_calls") or ()]
+    return ChatAnswer(
+        content=message.get("content") or "",
+        reasoning=message.get("reasoning") or "",
+        tool_calls=tuple(ToolCall(str(call.get("name")), str(call.get("arguments"))) for call in calls),
+        finish_reason=choice.get("finish_reason") or "",
+        prompt_tokens=int(usage.get("prompt_tokens") or 0),
+        completion_tokens=int(usage.get("completion_tokens") or 0),
+    )

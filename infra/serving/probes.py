@@ -1,96 +1,144 @@
-"""The requests that the serving check sends: small, unlike each other, and made here so that nothing is downloaded."""
+"""What a server must be able to do: answer, think apart, call a tool, take a picture, a sound, a clip.
+
+Each probe asks and judges. It returns notes for the reader, or raises ServingError where the server does not do what was
+planned. All questions are greedy (temperature 0), so that the same server gives the same verdict. None of them trusts
+the model's wit: an untrained model passes, since it is the deployment that is checked.
+"""
 
 from __future__ import annotations
 
-import base64
-import random
-import struct
-import zlib
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from typing import Any
 
-TOOL = "report_state"
-TOOL_GRAMMAR = f'root ::= "<|tool_call>call:{TOOL}{{state:<|\\"|>ready<|\\"|>}}<tool_call|>"'
-"""The forced call in Gemma 4's own syntax, for a model that does not write it by itself."""
-_SYLLABLES = (
-    "ba",
-    "co",
-    "di",
-    "fu",
-    "ge",
-    "hy",
-    "ka",
-    "lo",
-    "mi",
-    "nu",
-    "pe",
-    "qui",
-    "ra",
-    "so",
-    "te",
-    "vo",
-    "wy",
-    "za",
-)
+from infra.errors import ServingError
+from infra.serving.answers import AnswerError, Refusal, cleaned
+from infra.serving.client import ChatAnswer, ChatRequest
+
+Ask = Callable[[ChatRequest], ChatAnswer]
+Notes = tuple[str, ...]
+
+ANSWER_TOKENS = 32
+_CALL_TOKENS = 128
+_TOOL = "report_state"
+_STATES = ("ready", "busy")
+# How Gemma 4 writes the call; vLLM's parser gemma4 turns it into OpenAI's form.
+_WRITTEN_CALLS = [f'<|tool_call>call:{_TOOL}{{state:<|"|>{state}<|"|>}}<tool_call|>' for state in _STATES]
 
 
-def ask(text: str) -> list[Mapping[str, Any]]:
+def chat(ask: Ask, model: str) -> Notes:
+    """Text comes back. A model may end its answer at once, so the second question does not let it."""
+    question = ChatRequest(model, said("Answer with one word: ready."), ANSWER_TOKENS, temperature=0)
+    if _has_text(ask(question)):
+        return ()
+    answer = ask(_forced(question))
+    if not _has_text(answer):
+        raise ServingError(
+            f"two answers held no text, the second one of {answer.completion_tokens} tokens, all of them special ones"
+        )
+    return ("the model ended its first answer without a word; asked for more, it wrote some text",)
+
+
+def reasoning(ask: Ask, model: str) -> Notes:
+    """Thinking comes back apart from the answer. Only the model can think, so its not doing so is a note."""
+    question = ChatRequest(
+        model,
+        said("How many hours do 90 minutes have? Think first."),
+        ANSWER_TOKENS,
+        temperature=0,
+        extra={"chat_template_kwargs": {"enable_thinking": True}},
+    )
+    answer = ask(question)
+    if answer.reasoning.strip():
+        return ()
+    return (f"asked to think, the model gave no reasoning apart from its answer within {ANSWER_TOKENS} tokens",)
+
+
+def tools(ask: Ask, model: str) -> Notes:
+    """A forced call comes back parsed.
+
+    vLLM leaves Gemma's own call syntax to the model even where a call is forced (0.32.0: the parser gemma4 sets no
+    grammar). So a model that does not write the call by itself is led to it by a choice of two written ones: then it is
+    the server's parser that is checked.
+    """
+    question = ChatRequest(
+        model,
+        said("Report the state of the server with the tool: it is ready."),
+        _CALL_TOKENS,
+        temperature=0,
+        tools=[_tool()],
+        tool_choice={"type": "function", "function": {"name": _TOOL}},
+    )
+    problem = _call_problem(ask(question))
+    if not problem:
+        return ()
+    led = ChatRequest(
+        model,
+        question.messages,
+        _CALL_TOKENS,
+        temperature=0,
+        tools=question.tools,
+        tool_choice="required",
+        extra={"structured_outputs": {"choice": _WRITTEN_CALLS}},
+    )
+    if _call_problem(ask(led)):
+        raise ServingError(problem)
+    return ("tool calls are parsed, but the model wrote one only when led to it: expect few calls from this model",)
+
+
+def modality(ask: Ask, model: str, part: Mapping[str, Any]) -> Notes:
+    """A message with a picture, a sound or a clip is taken and answered."""
+    content = [part, {"type": "text", "text": "What is this? Answer in one word."}]
+    question = ChatRequest(model, [{"role": "user", "content": content}], ANSWER_TOKENS, temperature=0)
+    if not _has_text(ask(question)) and not _has_text(ask(_forced(question))):
+        raise ServingError("two answers held no text")
+    return ()
+
+
+def said(text: str) -> list[Mapping[str, Any]]:
     """A conversation of one user message."""
     return [{"role": "user", "content": text}]
 
 
-def with_image() -> list[Mapping[str, Any]]:
-    """A question about a small picture."""
-    return _with({"type": "image_url", "image_url": {"url": f"data:image/png;base64,{_encoded(png(64))}"}})
+def forced_length(tokens: int) -> Mapping[str, Any]:
+    """Fields that make an answer exactly so long, whatever the model would like."""
+    return {"min_tokens": tokens, "ignore_eos": True}
 
 
-def with_audio() -> list[Mapping[str, Any]]:
-    """A question about half a second of sound."""
-    return _with({"type": "input_audio", "input_audio": {"data": _encoded(wav(8000)), "format": "wav"}})
+def _forced(question: ChatRequest) -> ChatRequest:
+    return ChatRequest(
+        question.model, question.messages, ANSWER_TOKENS, temperature=0, extra=forced_length(ANSWER_TOKENS)
+    )
 
 
-def tool_call() -> dict[str, Any]:
-    """Options that force a call of one tool with one of two values."""
-    state = {"type": "string", "enum": ["ready", "busy"]}
-    schema = {"type": "object", "properties": {"state": state}, "required": ["state"], "additionalProperties": False}
-    function = {"name": TOOL, "description": "Report the state of the server.", "parameters": schema}
-    return {
-        "tools": [{"type": "function", "function": function}],
-        "tool_choice": {"type": "function", "function": {"name": TOOL}},
+def _has_text(answer: ChatAnswer) -> bool:
+    if not answer.completion_tokens:
+        raise AnswerError("an answer of no tokens at all came back.", refusal=Refusal.UNREADABLE, status=200)
+    return bool((answer.content + answer.reasoning).strip())
+
+
+def _tool() -> Mapping[str, Any]:
+    schema = {
+        "type": "object",
+        "properties": {"state": {"type": "string", "enum": list(_STATES)}},
+        "required": ["state"],
+        "additionalProperties": False,
     }
+    function = {"name": _TOOL, "description": "Report the state of the server.", "parameters": schema}
+    return {"type": "function", "function": function}
 
 
-def unlike(words: int) -> str:
-    """Random words: two prompts share no prefix, so that no cache answers for the model."""
-    return " ".join("".join(random.choices(_SYLLABLES, k=3)) for _ in range(words))  # noqa: S311 not a secret
-
-
-def png(size: int) -> bytes:
-    """A square picture of two colours, `size` pixels wide."""
-    rows = b"".join(b"\0" + _row(size, y) for y in range(size))
-    header = struct.pack(">IIBBBBB", size, size, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + _piece(b"IHDR", header) + _piece(b"IDAT", zlib.compress(rows)) + _piece(b"IEND", b"")
-
-
-def wav(samples: int, rate: int = 16_000) -> bytes:
-    """Mono silence with a click in the middle, 16 bit."""
-    data = b"".join(struct.pack("<h", 12_000 if i == samples // 2 else 0) for i in range(samples))
-    form = struct.pack("<HHIIHH", 1, 1, rate, 2 * rate, 2, 16)
-    body = b"WAVEfmt " + struct.pack("<I", len(form)) + form + b"data" + struct.pack("<I", len(data)) + data
-    return b"RIFF" + struct.pack("<I", len(body)) + body
-
-
-def _with(item: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [{"role": "user", "content": [item, {"type": "text", "text": "What is this? One word."}]}]
-
-
-def _row(size: int, y: int) -> bytes:
-    return b"".join(bytes((200, 40, 40) if x < y else (40, 40, 200)) for x in range(size))
-
-
-def _piece(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-
-def _encoded(data: bytes) -> str:
-    return base64.b64encode(data).decode()
+def _call_problem(answer: ChatAnswer) -> str:
+    """Why the answer is not the call that was forced; empty where it is."""
+    if not answer.tool_calls:
+        return f"the forced tool call came back as text: {cleaned(answer.content or answer.reasoning) or 'none at all'}"
+    call = answer.tool_calls[0]
+    if call.name != _TOOL:
+        return f"the tool call names {call.name!r} in place of {_TOOL!r}"
+    try:
+        arguments = json.loads(call.arguments)
+    except ValueError:
+        arguments = None
+    if not isinstance(arguments, dict) or "state" not in arguments:
+        return f"the tool call's arguments are not the JSON object that was asked for: {cleaned(call.arguments)}"
+    return ""

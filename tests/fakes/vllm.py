@@ -7,13 +7,33 @@ As a process: `python -m tests.fakes.vllm --port N --model M --spec-hash H`.
 from __future__ import annotations
 
 import argparse
+import base64
 import json
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import time
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
-Mode = Literal["normal", "loading", "cannot generate", "empty", "no tools", "forbidden", "no images"]
+from tests.fakes.vllm_http import Cut, Reply, server_at
+
+Mode = Literal[
+    "normal",
+    "loading",  # 503 for `refusals_left` requests
+    "cut",  # the connection breaks for `refusals_left` requests
+    "forbidden",  # Cloud Run's 403 for `refusals_left` requests
+    "busy",  # Cloud Run's 429 for `refusals_left` requests, healthy in between
+    "cannot generate",  # healthy until the first completion: 500, then gone
+    "empty",  # special tokens only
+    "quiet",  # ends its answers at once unless made to write
+    "untrained",  # writes a tool call only when led to it
+    "no tools",  # never parses a call
+    "no tool flags",
+    "no images",
+    "breaks off",  # the engine dies in the middle of a stream
+]
+PASSING = frozenset({"loading", "cut", "forbidden", "busy"})
+WORDS_PER_TOKEN = 1 / 3
+TEMPLATE_TOKENS = 12
 
 ENGINE_DEAD = {
     "error": {
@@ -23,10 +43,15 @@ ENGINE_DEAD = {
         "code": 500,
     }
 }
+CLOUD_RUN_403 = (
+    "<html><head>\n<title>403 Forbidden</title>\n</head>\n<body text=#000000 bgcolor=#ffffff>\n"
+    "<h1>Error: Forbidden</h1>\n<h2>Your client does not have permission to get URL <code>/health</code> from this "
+    "server.</h2>\n<h2></h2>\n</body></html>\n"
+)
 
 
 class FakeVllm:
-    """`echo` makes it serve whatever model and hash are asked for, so that one fake outlives a flag change."""
+    """`requests` holds everything that was asked, as (method, path, body)."""
 
     def __init__(
         self, *, model: str = "gemma", spec_hash: str = "spec-1", max_model_len: int = 4096, port: int = 0
@@ -34,14 +59,20 @@ class FakeVllm:
         self.model, self.spec_hash, self.max_model_len = model, spec_hash, max_model_len
         self.mode: Mode = "normal"
         self.refusals_left = 0
-        """How many more requests are refused in the modes loading and forbidden, before all is normal; -1: all."""
-        self.kv_tokens = 30_000
+        """How many more requests are refused in the modes that pass, before all is normal; -1: all."""
+        self.old_listings_left = 0
+        """How many more times /v1/models lists another specification's hash; -1: always."""
+        self.version: str | None = "0.32.0"
+        self.kv_tokens: int | None = 30_000
+        self.token_pause_s = 0.0
         self.requests: list[tuple[str, str, Any]] = []
+        self.tokens_seen: set[str] = set()
+        """What came in Authorization headers."""
         self.prefixes: tuple[str, ...] = ("",)
         """Path prefixes that are answered, e.g. /slices/blue."""
         self._lock = threading.Lock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), _handler(self))
-        self._server.daemon_threads = True
+        self._dead = False
+        self._server = server_at(port, self._receive)
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
 
     @property
@@ -55,106 +86,159 @@ class FakeVllm:
     def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._server.server_close()
+        self._thread.join()
 
     def sent(self, path: str) -> list[Any]:
         """Bodies of the requests to a path."""
         return [body for _, asked, body in self.requests if asked == path]
 
-    def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
-        """Status and body (a dict, text, or a list of stream events)."""
+    def _receive(self, method: str, path: str, headers: Mapping[str, str], body: Any) -> Reply:
+        prefix = next((prefix for prefix in self.prefixes if prefix and path.startswith(prefix)), "")
         with self._lock:
-            self.requests.append((method, path, body))
-            refused = self.mode in ("loading", "forbidden") and self.refusals_left != 0
-            if refused and self.refusals_left > 0:
-                self.refusals_left -= 1
-        if refused:
-            return (503, "") if self.mode == "loading" else (403, "<html>403 Forbidden</html>")
+            self.tokens_seen.add(headers.get("authorization", "").removeprefix("Bearer "))
+            self.requests.append((method, path.removeprefix(prefix), body))
+            spared = self.mode == "busy" and method == "GET"
+            refused = self.mode in PASSING and self.refusals_left != 0 and not spared
+            self.refusals_left -= 1 if refused and self.refusals_left > 0 else 0
+        if self._dead and self.mode == "cannot generate":
+            raise Cut
+        return self._refusal() if refused else self._answer(path.removeprefix(prefix), body)
+
+    def _refusal(self) -> Reply:
+        if self.mode == "cut":
+            raise Cut
+        return {
+            "loading": Reply(503, "Service Unavailable"),
+            "forbidden": Reply(403, CLOUD_RUN_403),
+            "busy": Reply(429, "Rate exceeded."),
+        }[self.mode]
+
+    def _answer(self, path: str, body: Any) -> Reply:
         if path == "/health":
-            return 200, ""
-        if path == "/version":
-            return 200, {"version": "0.32.0"}
+            return Reply(200, "")
+        if path == "/version" and self.version is not None:
+            return Reply(200, {"version": self.version})
         if path == "/metrics":
-            return 200, self._metrics()
+            return Reply(200, self._metrics())
         if path == "/v1/models":
-            names = (self.model, self.spec_hash)
-            rows = [
-                {"id": n, "object": "model", "owned_by": "vllm", "max_model_len": self.max_model_len} for n in names
-            ]
-            return 200, {"object": "list", "data": rows}
+            return Reply(200, {"object": "list", "data": [self._row(name) for name in self._names()]})
         if path == "/v1/chat/completions":
             return self._chat(body)
-        return 404, {"error": {"message": "Not Found", "type": "NotFoundError", "param": None, "code": 404}}
+        return _error(404, "NotFoundError", "Not Found")
 
-    def _chat(self, body: Any) -> tuple[int, Any]:
-        if body["model"] not in (self.model, self.spec_hash):
-            text = f"The model `{body['model']}` does not exist."
-            return 404, {"error": {"message": text, "type": "NotFoundError", "param": "model", "code": 404}}
+    def _names(self) -> tuple[str, str]:
+        with self._lock:
+            older = self.old_listings_left != 0
+            self.old_listings_left -= 1 if self.old_listings_left > 0 else 0
+        return self.model, "spec-0" if older else self.spec_hash
+
+    def _row(self, name: str) -> dict[str, Any]:
+        return {"id": name, "object": "model", "owned_by": "vllm", "max_model_len": self.max_model_len}
+
+    def _chat(self, body: Any) -> Reply:
+        prompt_tokens = TEMPLATE_TOKENS + round(len(_text(body["messages"]).split()) / WORDS_PER_TOKEN)
+        if problem := self._problem(body, prompt_tokens):
+            return problem
         if self.mode == "cannot generate":
-            return 500, ENGINE_DEAD
-        if self.mode == "no images" and "image_url" in json.dumps(body["messages"]):
-            text = "At most 0 image(s) may be provided in one prompt."
-            return 400, {"error": {"message": text, "type": "BadRequestError", "param": None, "code": 400}}
+            self._dead = True
+            return Reply(500, ENGINE_DEAD)
+        written = int(body.get("min_tokens", 0)) or min(3, int(body["max_tokens"]))
+        usage = {"prompt_tokens": prompt_tokens, "completion_tokens": written, "total_tokens": prompt_tokens + written}
         if body.get("stream"):
-            return 200, self._events(int(body.get("max_tokens", 8)))
-        message: dict[str, Any] = {"role": "assistant", "content": "" if self.mode == "empty" else "ready"}
-        if body.get("tools") and self.mode != "no tools":
-            function = {"name": body["tools"][0]["function"]["name"], "arguments": '{"state": "ready"}'}
-            message = {"role": "assistant", "content": None, "tool_calls": [{"type": "function", "function": function}]}
-        usage = {"prompt_tokens": 5, "completion_tokens": 1, "total_tokens": 6}
-        choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        return 200, {"object": "chat.completion", "model": self.model, "choices": [choice], "usage": usage}
+            return Reply(200, self._events(written, usage))
+        choice = {"index": 0, "message": self._message(body), "finish_reason": "stop"}
+        return Reply(200, {"object": "chat.completion", "model": self.model, "choices": [choice], "usage": usage})
 
-    def _events(self, tokens: int) -> list[dict[str, Any]]:
-        first = [{"choices": [{"delta": {"role": "assistant", "content": ""}}]}]
-        texts = [{"choices": [{"delta": {"content": f" w{number}"}}]} for number in range(tokens)]
-        return [*first, *texts, {"choices": [], "usage": {"completion_tokens": tokens}}]
+    def _problem(self, body: Any, prompt_tokens: int) -> Reply | None:
+        """What vLLM refuses before it generates."""
+        if body["model"] not in (self.model, self.spec_hash):
+            return _error(404, "NotFoundError", f"The model `{body['model']}` does not exist.")
+        if prompt_tokens + body["max_tokens"] > self.max_model_len:
+            return _error(
+                400, "BadRequestError", f"This model's maximum context length is {self.max_model_len} tokens."
+            )
+        if self.mode == "no images" and "image_url" in json.dumps(body["messages"]):
+            return _error(400, "BadRequestError", "At most 0 image(s) may be provided in one prompt.")
+        if body.get("structured_outputs") and isinstance(body.get("tool_choice"), dict):
+            text = "You can only either use constraints for structured outputs or tools, not both."
+            return _error(400, "BadRequestError", text)
+        if self.mode == "no tool flags" and body.get("tool_choice"):
+            text = 'tool_choice=function "report_state" requires --tool-call-parser to be set'
+            return _error(400, "BadRequestError", text)
+        if not all(_decodes(part) for part in _parts(body["messages"])):
+            return _error(400, "BadRequestError", "Failed to load the media.")
+        return None
+
+    def _message(self, body: Any) -> dict[str, Any]:
+        message: dict[str, Any] = {"role": "assistant", "content": "ready", "reasoning": None, "tool_calls": None}
+        if self.mode == "empty" or (self.mode == "quiet" and not body.get("min_tokens")):
+            return message | {"content": ""}
+        if body.get("chat_template_kwargs", {}).get("enable_thinking"):
+            return message | {"reasoning": "90 minutes are more than an hour."}
+        led = bool(body.get("structured_outputs"))
+        if body.get("tools") and self.mode != "no tools" and (led or self.mode != "untrained"):
+            function = {"name": body["tools"][0]["function"]["name"], "arguments": '{"state": "ready"}'}
+            call = {"id": "chatcmpl-tool-1", "type": "function", "function": function}
+            return message | {"content": None, "tool_calls": [call]}
+        return message
+
+    def _events(self, tokens: int, usage: Any) -> Iterator[str]:
+        yield _event({"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]})
+        for number in range(tokens):
+            time.sleep(self.token_pause_s)
+            if self.mode == "breaks off" and number == 2:
+                yield _event(ENGINE_DEAD)
+                break
+            finish = "length" if number == tokens - 1 else None
+            yield _event({"choices": [{"index": 0, "delta": {"content": f" w{number}"}, "finish_reason": finish}]})
+        else:
+            yield _event({"choices": [], "usage": usage})
+        yield "data: [DONE]\n\n"
 
     def _metrics(self) -> str:
-        labels = f'block_size="16",cache_dtype="auto",engine="0",kv_cache_size_tokens="{self.kv_tokens}"'
+        size = "" if self.kv_tokens is None else f',kv_cache_size_tokens="{self.kv_tokens}"'
+        labels = f'block_size="16",cache_dtype="auto",engine="0",num_gpu_blocks="1024"{size}'
         return (
             "# HELP vllm:cache_config_info Information of the LLMEngine CacheConfig\n"
             "# TYPE vllm:cache_config_info gauge\n"
             f"vllm:cache_config_info{{{labels}}} 1.0\n"
             f'vllm:num_requests_running{{engine="0",model_name="{self.model}"}} 0.0\n'
+            f'vllm:prompt_tokens_total{{engine="0",model_name="{self.model}"}} 139.0\n'
+            f'vllm:request_success_total{{engine="0",finished_reason="stop",model_name="{self.model}"}} 3.0\n'
+            f'vllm:request_success_total{{engine="0",finished_reason="length",model_name="{self.model}"}} 4.0\n'
+            f'vllm:prompt_tokens_created{{engine="0",model_name="{self.model}"}} 1.795e+09\n'
         )
 
 
-def _handler(fake: FakeVllm) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True  # else each answer waits 40 ms for the acknowledgement of its head
+def _event(payload: Mapping[str, Any]) -> str:
+    return f"data: {json.dumps(payload)}\n\n"
 
-        def do_GET(self) -> None:
-            self._answer("GET", None)
 
-        def do_POST(self) -> None:
-            length = int(self.headers.get("Content-Length") or 0)
-            self._answer("POST", json.loads(self.rfile.read(length) or b"null"))
+def _error(code: int, kind: str, message: str) -> Reply:
+    return Reply(code, {"error": {"message": message, "type": kind, "param": None, "code": code}})
 
-        def _answer(self, method: str, body: Any) -> None:
-            path = urlsplit(self.path).path
-            prefix = next((p for p in fake.prefixes if p and path.startswith(p)), "")
-            status, answer = fake.answer(method, path.removeprefix(prefix), body)
-            if isinstance(answer, list):
-                lines = [f"data: {json.dumps(event)}\n\n" for event in answer]
-                self._send(status, "".join([*lines, "data: [DONE]\n\n"]), "text/event-stream")
-            elif isinstance(answer, str):
-                self._send(status, answer, "text/plain")
-            else:
-                self._send(status, json.dumps(answer), "application/json")
 
-        def _send(self, status: int, text: str, kind: str) -> None:
-            content = text.encode()
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+def _parts(messages: Any) -> Iterator[Any]:
+    for message in messages:
+        if not isinstance(message["content"], str):
+            yield from message["content"]
 
-        def log_message(self, *_: object) -> None:
-            pass
 
-    return Handler
+def _text(messages: Any) -> str:
+    texts = [message["content"] for message in messages if isinstance(message["content"], str)]
+    return " ".join([*texts, *(part["text"] for part in _parts(messages) if part["type"] == "text")])
+
+
+def _decodes(part: Any) -> bool:
+    """Whether a part of a message is what it says: enough of a decoder to catch a broken sample."""
+    if part["type"] == "text":
+        return True
+    if part["type"] == "input_audio":
+        return base64.b64decode(part["input_audio"]["data"], validate=True)[:4] == b"RIFF"
+    head, _, data = part[part["type"]]["url"].partition(",")
+    frames = [base64.b64decode(frame, validate=True) for frame in data.split(",")]
+    kinds = {"image_url": "data:image/png;base64", "video_url": "data:video/jpeg;base64"}
+    return bool(head == kinds[part["type"]]) and all(frame.startswith(b"\x89PNG") for frame in frames)
 
 
 def main() -> None:

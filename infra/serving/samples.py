@@ -1,0 +1,70 @@
+"""Small inputs for a server, made here so that nothing is downloaded: a picture, a sound, a clip, unique prompts."""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+import random
+import struct
+import wave
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+_PIXELS = 96
+_FRAMES = 4
+_SAMPLE_RATE = 16_000
+_SYLLABLES = ("ba", "co", "di", "fu", "ge", "hy", "ka", "lo", "mi", "nu", "pe", "ra", "so", "te", "vo", "za")
+
+
+def image_part() -> Mapping[str, Any]:
+    """A picture of two colours, as a part of a chat message."""
+    return {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{_base64(png(_PIXELS, 0.5))}"}}
+
+
+def audio_part() -> Mapping[str, Any]:
+    """One second of a 440 Hz tone."""
+    return {"type": "input_audio", "input_audio": {"data": _base64(wav(1.0)), "format": "wav"}}
+
+
+def video_part() -> Mapping[str, Any]:
+    """Four frames. vLLM takes frames joined by commas as video/jpeg and decodes each by its own header, so PNG will do
+    (tried on 0.32.0); a real container format could not be written without a codec."""
+    frames = ",".join(_base64(png(_PIXELS, (number + 1) / (_FRAMES + 1))) for number in range(_FRAMES))
+    return {"type": "video_url", "video_url": {"url": f"data:video/jpeg;base64,{frames}"}}
+
+
+def prompt_of(words: int) -> str:
+    """Random words: no two prompts share a prefix, so that no cache answers in the model's place."""
+    return " ".join("".join(random.choices(_SYLLABLES, k=3)) for _ in range(words))  # noqa: S311 - no secret
+
+
+def png(pixels: int, share: float) -> bytes:
+    """A square of `pixels` by `pixels`: red above, blue below `share` of its height."""
+    top = round(pixels * share)
+    rows = b"".join(b"\0" + bytes((200, 40, 40) if row < top else (40, 40, 200)) * pixels for row in range(pixels))
+    header = struct.pack(">IIBBBBB", pixels, pixels, 8, 2, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_png_chunk(kind, data) for kind, data in chunks)
+
+
+def wav(seconds: float) -> bytes:
+    """Mono, 16 bit, 16 kHz."""
+    count = round(seconds * _SAMPLE_RATE)
+    tone = (round(8000 * math.sin(2 * math.pi * 440 * number / _SAMPLE_RATE)) for number in range(count))
+    buffer = io.BytesIO()
+    with wave.open(buffer, "wb") as sound:
+        sound.setnchannels(1)
+        sound.setsampwidth(2)
+        sound.setframerate(_SAMPLE_RATE)
+        sound.writeframes(struct.pack(f"<{count}h", *tone))
+    return buffer.getvalue()
+
+
+def _png_chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
