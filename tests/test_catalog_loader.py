@@ -104,13 +104,13 @@ class TestAnswers:
             catalog().price("cloud-run-l40", "us-east4")
 
     def test_a_profile_has_its_own_recipe_or_none(self) -> None:
-        pair = ("gemma-4-31b-it", "rtx-pro-6000")
-        base, throughput = catalog().recipe(*pair), catalog().recipe(*pair, "throughput")
+        pair = ("gemma-4-31b-it-qat-w4a16", "l4")
+        base, latency = catalog().recipe(*pair), catalog().recipe(*pair, "latency")
         assert base is not None
         assert base.profile is None
-        assert throughput is not None
-        assert throughput.profile == "throughput"
-        assert catalog().recipe(*pair, "latency") is None
+        assert latency is not None
+        assert latency.profile == "latency"
+        assert catalog().recipe(*pair, "throughput") is None
         assert catalog().recipe("gemma-4-31b-it", "l4") is None
 
 
