@@ -35,11 +35,6 @@ def deploy(plan: Plan, secrets: Secrets) -> Outputs:
     return _PLATFORMS[plan.accelerator.platform](plan, secrets)
 
 
-def pending(plan: Plan) -> str:
-    """What this program does not build yet for a plan; empty where everything is there."""
-    return ""
-
-
 def _cloud_run(plan: Plan, secrets: Secrets) -> Outputs:
     foundation = Foundation("foundation", FoundationArgs(plan, secrets.hf_token))
     images = Images("images", ImagesArgs(plan, foundation.apis))

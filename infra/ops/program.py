@@ -31,7 +31,6 @@ from infra.planning.names import UNKNOWN_PROJECT
 from infra.planning.report.data import ResourceList, ResourceRow
 from infra.planning.resolve import laid_over
 from infra.planning.stackfile import NAMESPACE
-from infra.stack import pending
 
 REDACTED = "[secret]"
 _STACK_TYPE = "pulumi:pulumi:Stack"
@@ -87,7 +86,7 @@ def resource_list(root: Path, planned: Planned) -> ResourceList:
         raise Gemma4Error("the program stopped, so its resources are not known: " + "; ".join(run.messages))
     rows = tuple(ResourceRow(item.type, item.name, _component(item, run)) for item in run.resources)
     # Registrations race each other; the list must not.
-    return ResourceList(tuple(sorted(rows, key=lambda row: (row.component, row.type, row.name))), pending(planned.plan))
+    return ResourceList(tuple(sorted(rows, key=lambda row: (row.component, row.type, row.name))))
 
 
 def _component(item: Registration, run: Run) -> str:

@@ -32,7 +32,7 @@ class ResourceList:
 
     rows: tuple[ResourceRow, ...]
     missing: str = ""
-    """Why there is no list, or what is still to come."""
+    """Why there is no list; empty where there is one."""
 
 
 def as_json(plan: Plan, resources: ResourceList | None = None) -> dict[str, Any]:
