@@ -468,6 +468,17 @@ REFUSED = (
         ("scaling.requestTimeout: 7200 s is over Cloud Run's 3600 s. The deployment would be rejected. Write 60m.",),
     ),
     Example(
+        "a bucket streamed by what cannot",
+        """
+        gemma4:serving: {loadFormat: safetensors}
+        gemma4:weights: {access: stream}
+        """,
+        (
+            "serving.loadFormat: safetensors cannot read gs://, where weights.access: stream leaves the weights. "
+            "The server would find no weights. Leave it out, or write weights.access: mount.",
+        ),
+    ),
+    Example(
         "audio on a model without an audio tower",
         "gemma4:serving: {modalities: {audio: 1}}",
         (

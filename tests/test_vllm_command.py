@@ -16,13 +16,12 @@ from infra.planning.planner import make_plan
 from infra.planning.stackfile import read_stack, stack_names
 from infra.planning.vllm import (
     HASH_PREFIX,
-    MANAGED_FLAGS,
-    UNPLANNED_FLAGS,
     Command,
     command_of,
     default_batched_tokens,
     version_of,
 )
+from infra.planning.vllm_args import MANAGED_FLAGS, UNPLANNED_FLAGS
 from tests.projects import ROOT
 
 L4 = {"model": "gemma-4-12b-it", "accelerator": "l4"}
@@ -149,6 +148,17 @@ class TestTheServerFindsItsWeights:
         assert flags(L4, weights__source="huggingface", weights__revision="0abc")["--revision"] == ["0abc"]
         assert "HF_HUB_OFFLINE" not in downloaded.command.env
         assert "--load-format" not in downloaded.command.argv
+
+    def test_a_drafter_that_is_downloaded_has_its_revision_too(self) -> None:
+        for source, revision in (("huggingface", "main"), ("bucket", None)):
+            words = plan(L4, weights__source=source, serving__speculation__method="mtp").command.argv
+            drafting = json.loads(words[words.index("--speculative-config") + 1])
+            assert drafting.get("revision") == revision
+
+    def test_only_the_streamer_reads_from_the_bucket_itself(self) -> None:
+        strategy = {"serving__safetensorsLoadStrategy": "lazy"}
+        assert flags(L4, weights__access="stream", **strategy)["--load-format"] == ["runai_streamer"]
+        assert "--load-format" not in flags(L4, weights__access="mount", **strategy)
 
     def test_offline_where_the_weights_are_staged(self) -> None:
         staged = plan(L4, weights__revision="0abc").command

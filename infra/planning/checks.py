@@ -16,7 +16,8 @@ from infra.planning.faults import Findings
 from infra.planning.names import check_stack_name
 from infra.planning.quantities import parse_duration
 from infra.planning.settings import Settings
-from infra.planning.vllm import UNPLANNED_FLAGS, VIDEO_TOKENS, check_arguments
+from infra.planning.vllm import VIDEO_TOKENS, load_format
+from infra.planning.vllm_args import UNPLANNED_FLAGS, check_arguments
 
 _FLEX_START_S = (600, 7 * 86_400)
 _TEMPERATE_CONCURRENCY = 8
@@ -253,6 +254,10 @@ def _cloud_run(settings: Settings, accelerator: Accelerator) -> Iterator[Fault]:
     if settings.weights.source == "huggingface" and settings.weights.access == "stream":
         fact = "stream reads gs://, and weights.source huggingface fills no bucket."
         yield Fault("weights.access", fact, "There would be nothing to stream.", "Write weights.source: bucket.")
+    elif settings.weights.access == "stream" and load_format(settings, accelerator) != "runai_streamer":
+        fact = f"{settings.serving.load_format} cannot read gs://, where weights.access: stream leaves the weights."
+        fix = "Leave it out, or write weights.access: mount."
+        yield Fault("serving.loadFormat", fact, "The server would find no weights.", fix)
 
 
 def _tpu(settings: Settings) -> Iterator[Fault]:

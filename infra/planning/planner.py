@@ -359,6 +359,7 @@ class _Planner:
             assistant_path=paths[1] if len(paths) > 1 else None,
             image=self.images["serving"].upstream,
             revision=self.weights[0].revision,
+            assistant_revision=self.weights[1].revision if len(paths) > 1 else None,
         )
 
     def _instance(self, engine: Engine) -> Instance | None:

@@ -15,7 +15,6 @@ from typing import Any
 
 from infra.catalog import Accelerator, Backend, Model, Platform
 from infra.catalog.flags import flag_table, normal_spelling
-from infra.errors import Fault
 from infra.planning.settings import Settings
 
 PORT = 8000
@@ -26,71 +25,6 @@ VIDEO_TOKENS = 2496
 """Prompt tokens of one video (32 frames of 78): one step must take it whole where the input cannot be chunked."""
 STREAMER_MEMORY_BYTES = 4_000_000_000  # its own default of 40 GB is more than an L4 instance has
 HASH_PREFIX = "spec-"
-
-MANAGED_FLAGS: Mapping[str, str] = {
-    "--model": "model",
-    "--host": "the program",
-    "--port": "the program",
-    "--uds": "the program",
-    "--grpc": "the program",
-    "--headless": "the program",
-    "--ssl-keyfile": "the program",
-    "--ssl-certfile": "the program",
-    "--config": "the stack file",
-    "--served-model-name": "the program",
-    "--revision": "weights.revision",
-    "--api-key": "access.invokers",
-    "--hf-token": "hfToken",
-    "--tensor-parallel-size": "serving.tensorParallelSize",
-    "--max-model-len": "serving.maxModelLen",
-    "--max-num-seqs": "serving.maxNumSeqs",
-    "--max-num-batched-tokens": "serving.maxNumBatchedTokens",
-    "--gpu-memory-utilization": "serving.gpuMemoryUtilization",
-    "--kv-cache-dtype": "serving.kvCacheDtype",
-    "--quantization": "serving.quantization",
-    "--dtype": "serving.dtype",
-    "--cpu-offload-gb": "serving.cpuOffloadGb",
-    "--enforce-eager": "serving.enforceEager",
-    "--block-size": "serving.blockSize",
-    "--async-scheduling": "serving.asyncScheduling",
-    "--enable-prefix-caching": "serving.prefixCaching",
-    "--disable-chunked-mm-input": "serving.chunkedMultimodalInput",
-    "--speculative-config": "serving.speculation",
-    "--spec-method": "serving.speculation.method",
-    "--spec-model": "serving.speculation.method",
-    "--spec-tokens": "serving.speculation.tokens",
-    "--limit-mm-per-prompt": "serving.modalities",
-    "--language-model-only": "serving.modalities",
-    "--enable-auto-tool-choice": "serving.tools",
-    "--tool-call-parser": "serving.tools",
-    "--reasoning-parser": "serving.reasoning",
-    "--chat-template": "serving.chatTemplate",
-    "--load-format": "serving.loadFormat",
-    "--model-loader-extra-config": "serving.loadFormat",
-    "--safetensors-load-strategy": "serving.safetensorsLoadStrategy",
-}
-"""Flags that a setting owns, by their main spelling: `vllmArgs` may not set them a second time."""
-
-UNPLANNED_FLAGS = frozenset(
-    {
-        "--data-parallel-size",
-        "--decode-context-parallel-size",
-        "--disable-hybrid-kv-cache-manager",
-        "--disable-sliding-window",
-        "--enable-lora",
-        "--hf-overrides",
-        "--kv-cache-dtype-skip-layers",
-        "--kv-cache-memory-bytes",
-        "--kv-offloading-size",
-        "--mm-encoder-only",
-        "--num-gpu-blocks-override",
-        "--pipeline-parallel-size",
-        "--prefill-context-parallel-size",
-        "--quantization-config",
-        "--skip-mm-profiling",
-    }
-)
-"""Flags that change memory or devices in ways that the plan's arithmetic does not follow: taken, with a warning."""
 
 
 @dataclass(frozen=True)
@@ -155,11 +89,13 @@ def command_of(
     assistant_path: str | None,
     image: str,
     revision: str,
+    assistant_revision: str | None = None,
 ) -> Command:
     """Spell out argv and environment. `weights_path` and `assistant_path` are where the server finds the checkpoints;
-    `revision` is the model's, part of the path where they were staged and a flag where the server downloads them."""
+    the revisions are part of these paths where they were staged, and spelled out where the server downloads them."""
+    drafting = _speculative_config(settings, engine, assistant_path, assistant_revision)
     argv = ["vllm", "serve", weights_path]
-    for flag, value in _flags(settings, engine, accelerator, assistant_path, revision).items():
+    for flag, value in _flags(settings, engine, accelerator, drafting, revision).items():
         argv += _spelled(flag, value)
     for flag, value in settings.vllm_args.items():
         argv += _spelled(normal_spelling(flag), value)
@@ -170,32 +106,8 @@ def command_of(
     return Command((*argv, *names, "--host", everywhere, "--port", str(PORT)), env, spec_hash)
 
 
-def check_arguments(settings: Settings) -> list[Fault]:
-    """Every fault of `vllmArgs`: unknown or removed flags, wrong values, flags that a setting owns, contradictions."""
-    table = flag_table()
-    faults = []
-    seen: dict[str, str] = {}
-    for written, value in settings.vllm_args.items():
-        key, main = f"vllmArgs.{written}", table.main_spelling(written)
-        problems = table.check(written, value)
-        faults += [Fault(key, problem.fact, problem.consequence, problem.fix) for problem in problems]
-        if not problems and main in MANAGED_FLAGS:
-            owner = MANAGED_FLAGS[main]
-            fix = "Take it out." if owner.startswith("the ") else f"Write {owner} instead, once."
-            faults.append(
-                Fault(key, f"{main} is already decided by {owner}.", "The command would carry it twice.", fix)
-            )
-        elif not problems and main in seen:
-            consequence = "The last one would win."
-            faults.append(
-                Fault(key, f"sets {main} a second time, after vllmArgs.{seen[main]}.", consequence, "Keep one.")
-            )
-        seen.setdefault(main, written)
-    return faults
-
-
 def _flags(
-    settings: Settings, engine: Engine, accelerator: Accelerator, assistant_path: str | None, revision: str
+    settings: Settings, engine: Engine, accelerator: Accelerator, drafting: dict[str, Any] | None, revision: str
 ) -> dict[str, Any]:
     serving = settings.serving
     on_tpu = accelerator.backend is Backend.TPU
@@ -213,10 +125,10 @@ def _flags(
         "--block-size": serving.block_size,
         "--enable-prefix-caching": serving.prefix_caching,
         "--limit-mm-per-prompt": {kind: getattr(serving.modalities, kind) for kind in ("image", "audio", "video")},
-        "--speculative-config": _speculative_config(engine, assistant_path),
+        "--speculative-config": drafting,
         "--chat-template": serving.chat_template,
         "--safetensors-load-strategy": serving.safetensors_load_strategy,
-        "--revision": revision if settings.weights.source == "huggingface" else None,
+        "--revision": revision if _downloads(settings) else None,
     }
     if serving.async_scheduling is not None:
         flags["--async-scheduling"] = serving.async_scheduling
@@ -234,13 +146,10 @@ def load_format(settings: Settings, accelerator: Accelerator) -> str:
     serving = settings.serving
     if serving.load_format is not None:
         return serving.load_format
-    if serving.safetensors_load_strategy is not None:
+    if accelerator.platform is not Platform.CLOUD_RUN or _downloads(settings):
         return "auto"
-    return (
-        "runai_streamer"
-        if accelerator.platform is Platform.CLOUD_RUN and settings.weights.source != "huggingface"
-        else "auto"
-    )
+    chosen_otherwise = serving.safetensors_load_strategy is not None and settings.weights.access == "mount"
+    return "auto" if chosen_otherwise else "runai_streamer"
 
 
 def _loader(settings: Settings, accelerator: Accelerator) -> dict[str, Any]:
@@ -253,17 +162,26 @@ def _loader(settings: Settings, accelerator: Accelerator) -> dict[str, Any]:
     return flags
 
 
-def _speculative_config(engine: Engine, assistant_path: str | None) -> dict[str, Any] | None:
+def _speculative_config(
+    settings: Settings, engine: Engine, assistant_path: str | None, assistant_revision: str | None
+) -> dict[str, Any] | None:
     if engine.speculation == "none":
         return None
     config: dict[str, Any] = {"method": engine.speculation, "num_speculative_tokens": engine.speculative_tokens}
-    return config | {"model": assistant_path} if engine.speculation == "mtp" else config
+    if engine.speculation == "mtp":
+        config |= {"model": assistant_path}
+        config |= {"revision": assistant_revision} if _downloads(settings) else {}
+    return config
+
+
+def _downloads(settings: Settings) -> bool:
+    """Whether the server fetches its weights from Hugging Face itself."""
+    return settings.weights.source == "huggingface"
 
 
 def _environment(settings: Settings, accelerator: Accelerator) -> dict[str, str]:
-    offline = settings.weights.source != "huggingface"
     env = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
-    if offline:
+    if not _downloads(settings):
         env |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
     if accelerator.backend is Backend.TPU:
         env |= {

@@ -1,0 +1,98 @@
+"""What `vllmArgs` may say: which flags a setting owns, which the arithmetic does not follow, and every fault in between."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from infra.catalog.flags import flag_table
+from infra.errors import Fault
+from infra.planning.settings import Settings
+
+MANAGED_FLAGS: Mapping[str, str] = {
+    "--model": "model",
+    "--host": "the program",
+    "--port": "the program",
+    "--uds": "the program",
+    "--grpc": "the program",
+    "--headless": "the program",
+    "--ssl-keyfile": "the program",
+    "--ssl-certfile": "the program",
+    "--config": "the stack file",
+    "--served-model-name": "the program",
+    "--revision": "weights.revision",
+    "--api-key": "access.invokers",
+    "--hf-token": "hfToken",
+    "--tensor-parallel-size": "serving.tensorParallelSize",
+    "--max-model-len": "serving.maxModelLen",
+    "--max-num-seqs": "serving.maxNumSeqs",
+    "--max-num-batched-tokens": "serving.maxNumBatchedTokens",
+    "--gpu-memory-utilization": "serving.gpuMemoryUtilization",
+    "--kv-cache-dtype": "serving.kvCacheDtype",
+    "--quantization": "serving.quantization",
+    "--dtype": "serving.dtype",
+    "--cpu-offload-gb": "serving.cpuOffloadGb",
+    "--enforce-eager": "serving.enforceEager",
+    "--block-size": "serving.blockSize",
+    "--async-scheduling": "serving.asyncScheduling",
+    "--enable-prefix-caching": "serving.prefixCaching",
+    "--disable-chunked-mm-input": "serving.chunkedMultimodalInput",
+    "--speculative-config": "serving.speculation",
+    "--spec-method": "serving.speculation.method",
+    "--spec-model": "serving.speculation.method",
+    "--spec-tokens": "serving.speculation.tokens",
+    "--limit-mm-per-prompt": "serving.modalities",
+    "--language-model-only": "serving.modalities",
+    "--enable-auto-tool-choice": "serving.tools",
+    "--tool-call-parser": "serving.tools",
+    "--reasoning-parser": "serving.reasoning",
+    "--chat-template": "serving.chatTemplate",
+    "--load-format": "serving.loadFormat",
+    "--model-loader-extra-config": "serving.loadFormat",
+    "--safetensors-load-strategy": "serving.safetensorsLoadStrategy",
+}
+"""Flags that a setting owns, by their main spelling: `vllmArgs` may not set them a second time."""
+
+UNPLANNED_FLAGS = frozenset(
+    {
+        "--data-parallel-size",
+        "--decode-context-parallel-size",
+        "--disable-hybrid-kv-cache-manager",
+        "--disable-sliding-window",
+        "--enable-lora",
+        "--hf-overrides",
+        "--kv-cache-dtype-skip-layers",
+        "--kv-cache-memory-bytes",
+        "--kv-offloading-size",
+        "--mm-encoder-only",
+        "--num-gpu-blocks-override",
+        "--pipeline-parallel-size",
+        "--prefill-context-parallel-size",
+        "--quantization-config",
+        "--skip-mm-profiling",
+    }
+)
+"""Flags that change memory or devices in ways that the plan's arithmetic does not follow: taken, with a warning."""
+
+
+def check_arguments(settings: Settings) -> list[Fault]:
+    """Every fault of `vllmArgs`: unknown or removed flags, wrong values, flags that a setting owns, contradictions."""
+    table = flag_table()
+    faults = []
+    seen: dict[str, str] = {}
+    for written, value in settings.vllm_args.items():
+        key, main = f"vllmArgs.{written}", table.main_spelling(written)
+        problems = table.check(written, value)
+        faults += [Fault(key, problem.fact, problem.consequence, problem.fix) for problem in problems]
+        if not problems and main in MANAGED_FLAGS:
+            owner = MANAGED_FLAGS[main]
+            fix = "Take it out." if owner.startswith("the ") else f"Write {owner} instead, once."
+            faults.append(
+                Fault(key, f"{main} is already decided by {owner}.", "The command would carry it twice.", fix)
+            )
+        elif not problems and main in seen:
+            consequence = "The last one would win."
+            faults.append(
+                Fault(key, f"sets {main} a second time, after vllmArgs.{seen[main]}.", consequence, "Keep one.")
+            )
+        seen.setdefault(main, written)
+    return faults
