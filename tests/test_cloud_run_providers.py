@@ -167,6 +167,13 @@ class TestServingCheck:
             provider(ServingCheckProvider()).create(props)
         assert server.requests == []
 
+    def test_a_fresh_grant_is_waited_for(
+        self, google: FakeGoogle, props: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("PATH", "/nowhere")
+        google.fault("POST", "generateIdToken", times=3, status=403, message="not yet")
+        assert provider(ServingCheckProvider()).create(props).outs["result"]["kv_tokens"] == 30_000
+
     def test_internal_ingress_is_skipped_with_its_reason(self, server: FakeVllm, props: dict[str, Any]) -> None:
         outs = provider(ServingCheckProvider()).create({**props, "skipped": "internal"}).outs
         assert outs["result"] == {"skipped": "internal"}

@@ -15,10 +15,10 @@ import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, Resource, UpdateResult
 
 from infra.errors import GoogleError, ServingError
-from infra.google.identity import IdentityTokens
+from infra.google.identity import IdentityTokens, outlast_fresh_grants
 from infra.google.logs import LogSource, last_lines
 from infra.google.session import GoogleSession
-from infra.providers.base import Provider, changed, fail, in_place, progress_on, urn_under
+from infra.providers.base import Progress, Provider, changed, fail, in_place, progress_on, urn_under
 from infra.serving.check import CheckExpectation, run_check
 from infra.serving.client import ServingClient
 
@@ -84,8 +84,7 @@ class ServingCheckProvider(Provider):
         session = GoogleSession(self.access)
         tokens = IdentityTokens(session, invoker=props["invoker"])
         try:
-            # Made before anything is asked, so that a missing role is the first thing said.
-            tokens.token(props["url"])
+            _first_token(tokens, props["url"], session, progress)
             client = ServingClient(props["url"], token=lambda: tokens.token(props["url"]), prefix=props["path"])
             log_tail = partial(_log_tail, session, props["log"])
             return run_check(client, expectation(props), progress=progress, log_tail=log_tail).to_dict()
@@ -93,6 +92,26 @@ class ServingCheckProvider(Provider):
             fail(f"serving check, stage identity: {error}")
         except ServingError as error:
             fail(str(error))
+
+
+def _first_token(tokens: IdentityTokens, url: str, session: GoogleSession, progress: Progress) -> None:
+    """Make a token before anything is asked, so that a missing role is the first thing said.
+
+    The grant may be of this very `up`, and IAM needs minutes to act on it. Raises GoogleError after five of them.
+    """
+    refusals: list[GoogleError] = []
+
+    def ask() -> int:
+        try:
+            tokens.token(url)
+        except GoogleError as error:
+            refusals.append(error)
+            progress("waiting for the right to make an identity token; a fresh grant needs minutes")
+            return error.status or 500
+        return 200
+
+    if outlast_fresh_grants(ask, tokens=tokens, clock=session.clock, sleep=session.sleep) != 200:
+        raise refusals[-1]
 
 
 def expectation(props: Mapping[str, Any]) -> CheckExpectation:
