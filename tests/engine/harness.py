@@ -44,7 +44,9 @@ class Outcome:
         """Counts by operation of the closing `Resources:` block, e.g. {'to create': 27} or {'created': 27}."""
         counts = {}
         lines = self.output.splitlines()
-        for line in lines[max((i for i, text in enumerate(lines) if text.strip() == "Resources:"), default=len(lines)) :]:
+        for line in lines[
+            max((i for i, text in enumerate(lines) if text.strip() == "Resources:"), default=len(lines)) :
+        ]:
             words = line.strip().lstrip("+~-± ").split(maxsplit=1)
             if len(words) == 2 and words[0].isdigit():
                 counts[words[1].split(".")[0]] = int(words[0])
@@ -129,7 +131,11 @@ class Engine:
             path.mkdir(parents=True)
         (plugin / "pulumi-resource-gcp").symlink_to(shutil.which("pulumi-resource-gcp") or "")
         return {
-            **{key: value for key, value in os.environ.items() if not key.startswith(("GOOGLE_", "CLOUDSDK_", "PULUMI_"))},
+            **{
+                key: value
+                for key, value in os.environ.items()
+                if not key.startswith(("GOOGLE_", "CLOUDSDK_", "PULUMI_"))
+            },
             "PULUMI_HOME": str(home),
             "PULUMI_BACKEND_URL": f"file://{state}",
             "PULUMI_CONFIG_PASSPHRASE": "",
