@@ -219,6 +219,16 @@ UNREADABLE = (
         ("network.subnetCidr: '10.8.0.0/28' is no IPv4 range of /16 to /26; write it like 10.8.0.0/26.",),
     ),
     Example(
+        "a region that looks like none",
+        "gemma4:region: us-east",
+        ("region: 'us-east' has the wrong form; write it like us-east4.",),
+    ),
+    Example(
+        "a region for a zone",
+        "gemma4:tpu: {zone: us-east5}",
+        ("tpu.zone: 'us-east5' has the wrong form; write it like us-east5-a.",),
+    ),
+    Example(
         "a label in capitals",
         "gemma4:labels: {Team: ml}",
         ("labels.Team: 'Team' has the wrong form; write it like team.",),

@@ -194,7 +194,7 @@ class TestTheSchemaOfAPlan:
         for path in GOLDEN.glob("*.json"):
             yield json.loads(path.read_text("utf-8"))
         one, other = ({"model": "gemma-4-12b-it", "accelerator": machine} for machine in ("l4", "v6e-1"))
-        refused = {**one, "region": "mars", "scaling": {"concurrency": 1}, "serving": {"maxNumSeqs": 9}}
+        refused = {**one, "region": "europe-north1", "scaling": {"concurrency": 1}, "serving": {"maxNumSeqs": 9}}
         before = as_json(make_plan("before", other), ResourceList(()))
         after = as_json(make_plan("after", refused), ResourceList(()))
         yield before

@@ -160,6 +160,10 @@ class TestAllWaysOfWritingMeanTheSame:
         write_stack(tmp_path, "aws:region: eu-west-1\npulumi:tags: {a: b}\ngcp:zone: us-east5-a", **PAIR)
         assert dict(read_stack(tmp_path, "mine").settings) == PAIR
 
+    def test_a_project_that_only_pulumi_can_read_is_none_here(self, tmp_path: Path) -> None:
+        write_stack(tmp_path, "gcp:project: {secure: AAABA}\ngcp:region: us-east4", **PAIR)
+        assert dict(read_stack(tmp_path, "mine").gcp) == {"region": "us-east4"}
+
     def test_the_token_is_only_ever_known_to_be_there(self) -> None:
         file = {**PAIR, "hfToken": {"secure": "AAABADr0"}}
         assert resolve(file).settings.hf_token is True

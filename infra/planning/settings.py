@@ -57,6 +57,8 @@ Member = Annotated[
         "group:ml@example.com or serviceAccount:app@my-project.iam.gserviceaccount.com",
     ),
 ]
+Region = Annotated[str, _matching(r"[a-z]+(-[a-z]+)+\d+", "us-east4")]
+Zone = Annotated[str, _matching(r"[a-z]+(-[a-z]+)+\d+-[a-z]", "us-east5-a")]
 SliceName = Annotated[str, _matching(r"[a-z][a-z0-9]{0,11}", "blue (lower-case letters and digits, at most 12)")]
 LabelKey = Annotated[str, _matching(r"[a-z][a-z0-9_-]{0,62}", "team")]
 LabelValue = Annotated[str, _matching(r"[a-z0-9_-]{0,63}", "ml-platform")]
@@ -200,7 +202,7 @@ class Probes(Group):
 class Tpu(Group):
     """Queued resources of Cloud TPU."""
 
-    zone: str | None = setting(None, "Zone of the slices; default: the accelerator's first known zone.", "us-east5-a")
+    zone: Zone | None = setting(None, "Zone of the slices; default: the accelerator's first known zone.", "us-east5-a")
     slices: tuple[SliceName, ...] = setting(
         ("blue",),
         "Names of the slices behind the gateway; the first must come up.",
@@ -280,7 +282,7 @@ class Settings(Group):
     model: str = setting(..., "Catalog id of the model.", "gemma-4-12b-it-qat-w4a16")
     accelerator: str = setting(..., "Catalog id of the accelerator.", "l4")
     profile: Profile = setting("balanced", "What to tune for: latency | balanced | throughput.", "balanced")
-    region: str | None = setting(
+    region: Region | None = setting(
         None, "Region of the service (on TPU: of the gateway); default: the accelerator's first.", "us-east4"
     )
     serving: Serving = setting(Serving(), "The vLLM server.")

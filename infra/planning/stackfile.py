@@ -59,7 +59,8 @@ def split_config(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, s
         if namespace == NAMESPACE and name:
             settings[name] = _object(value)
         elif namespace == "gcp":
-            gcp[name] = value
+            if isinstance(value, str):  # else a secret, which only Pulumi can read
+                gcp[name] = value
         elif nearest(namespace, [NAMESPACE, "gcp"]) and namespace not in ("pulumi", "docker"):
             faults.append(
                 Fault(
