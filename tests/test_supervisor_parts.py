@@ -119,6 +119,14 @@ class TestASpecification:
         with pytest.raises(SpecError, match=re.escape(fault)):
             parsed(**changes)
 
+    @pytest.mark.parametrize(
+        ("text", "fault"),
+        [("{", "not JSON"), ("[]", "not a JSON object"), ('{"schema": 2}', "schema 2, this supervisor reads 1")],
+    )
+    def test_that_is_none_is_refused(self, text: str, fault: str) -> None:
+        with pytest.raises(SpecError, match=fault):
+            parse(text, ROOT)
+
     def test_names_every_fault_at_once(self) -> None:
         with pytest.raises(SpecError) as caught:
             parsed(port=0, registry="a/b", env={"A": 1})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import random
@@ -132,6 +133,18 @@ class TestStaging:
         depot.stage()
         assert depot.here() == FILES
         assert len(depot.reads()) == 2
+
+    def test_fetches_what_another_manifest_lists_with_the_same_size(self, depot: Depot) -> None:
+        depot.stage()
+        depot.reads()
+        manifest = depot.manifest()
+        (row,) = [row for row in manifest["files"] if row["name"] == "config.json"]
+        row["sha256"] = hashlib.sha256(b"[]").hexdigest()
+        depot.put("config.json", b"[]")
+        depot.put(bucket.MANIFEST, json.dumps(manifest).encode())
+        depot.stage()
+        assert depot.here() == {**FILES, "config.json": b"[]"}
+        assert len(depot.reads()) == 1
 
     def test_that_was_cut_off_goes_on_with_the_files_that_are_whole(self, depot: Depot) -> None:
         rule = depot.google.fault("GET", BIG, status=403, times=10_000)

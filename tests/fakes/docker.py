@@ -1,4 +1,7 @@
-"""A docker that has one registry and runs one container: a small server that can fail in the ways vLLM does."""
+"""A docker that has one registry and runs one container: a small server that can fail in the ways vLLM does.
+
+The server knows only what the supervisor asks it; `tests.fakes.vllm` has a whole one.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,8 @@ class Behaviour:
     generates: bool = True
     silent: bool = False
     """Accepts a completion and never answers it."""
+    busy: bool = False
+    """The same, but makes a token for somebody else meanwhile."""
 
 
 class FakeDocker:
@@ -160,6 +165,8 @@ class FakeContainer:
     exit_code: int = 0
     tokens: int = 0
     questions: int = 0
+    looks: int = 0
+    """How often it was asked for its health."""
     server: ThreadingHTTPServer | None = None
 
     @classmethod
@@ -229,13 +236,15 @@ class _Vllm(BaseHTTPRequestHandler):
         if self.path == "/metrics":
             self._reply(200, f'vllm:generation_tokens_total{{engine="0",model_name="m"}} {float(container.tokens)}\n')
         else:
+            container.looks += 1
             self._reply(200 if container.behaviour.healthy else 503, "")
 
     def do_POST(self) -> None:
         container = self.server.container
         container.questions += 1
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        while container.behaviour.silent and container.running:
+        container.tokens += container.behaviour.busy
+        while (container.behaviour.silent or container.behaviour.busy) and container.running:
             threading.Event().wait(0.02)
         if body["model"] not in container.command:
             self._reply(404, json.dumps({"error": {"type": "NotFoundError", "message": "no such model"}}))

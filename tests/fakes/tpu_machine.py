@@ -161,6 +161,20 @@ class TpuMachine:
         self.process = None
         return code
 
+    def children(self, word: str) -> list[str]:
+        """Command lines of the commands that the supervisor runs now and that have `word` among their arguments."""
+        assert self.process is not None
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                parent = (process / "stat").read_text().rpartition(")")[2].split()[1]
+                line = (process / "cmdline").read_bytes().decode().split("\0")
+            except OSError:
+                continue  # it has ended meanwhile
+            if parent == str(self.process.pid) and word in line:
+                found.append(" ".join(line))
+        return found
+
     @property
     def status(self) -> dict[str, Any]:
         """The status file; empty before there is one."""
@@ -214,6 +228,17 @@ class TpuMachine:
                 raise AssertionError(f"waited {within_s} s for {what}.\n{self.status}\n{output}")
             time.sleep(0.01)
         return time.monotonic() - begin
+
+    def until_trouble(self, where: str, word: str = "") -> str:
+        """Wait for an error of this place that has `word` in it; returns its message."""
+        found: list[str] = []
+
+        def is_there() -> bool:
+            found[:] = [message for place, message in self.errors.items() if place == where and word in message]
+            return bool(found)
+
+        self.until(is_there, f"trouble with {where}: {word}")
+        return found[0]
 
     # Secrets.
 

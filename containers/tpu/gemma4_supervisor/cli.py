@@ -1,4 +1,4 @@
-"""The commands of the archive: run, install, install-files, check."""
+"""The commands of the archive: run, install (also at boot), install-files (the same without starting anything)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .settings import Settings
 from .status import Status
 from .web import Unreachable
 
-USAGE = "usage: supervisor.pyz run | install | install-files | check"
+USAGE = "usage: supervisor.pyz run | install | install-files"
 
 
 class Stopped(BaseException):
@@ -34,13 +34,12 @@ def main(argv: Sequence[str]) -> int:
     command = argv[0] if len(argv) == 1 else ""
     if command == "run":
         return run(settings)
-    if command not in ("install", "install-files", "check"):
+    if command not in ("install", "install-files"):
         print(USAGE, file=sys.stderr)
         return 2
     program = Program(settings)
     try:
-        if command != "check":
-            program.install(start=command == "install")
+        program.install(start=command == "install")
     except (InstallError, OSError) as error:
         print(f"The supervisor {program.version} cannot be installed: {error}", file=sys.stderr)
         return 1

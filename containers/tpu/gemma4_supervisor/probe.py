@@ -20,12 +20,13 @@ from .web import Reply, TimedOut, Unreachable, call
 
 TOKENS = re.compile(r"^vllm:generation_tokens_total(?:\{[^}]*\})? ([0-9.eE+-]+)", re.MULTILINE)
 BUSY = (429, 503)
+"""The queue is full. If that is for others' tokens, the next look will see them."""
 
 
 class Condition(enum.Enum):
     WELL = "generates"
     LOADING = "does not listen, or is not healthy yet"
-    SLOW = "silent for too long"
+    SLOW = "silent for too long, or its queue is full"
     SICK = "answers with errors"
     GONE = "the container has ended"
 
@@ -73,18 +74,15 @@ class Server:
                 body=json.dumps(question).encode(),
             )
         except TimedOut as error:
-            return self._unless_busy(Finding(Condition.SLOW, f"no token: {error}"))
+            return Finding(Condition.SLOW, f"no token: {error}")
         except Unreachable as error:
             return Finding(Condition.SICK, f"no token: {error}")
         if reply.status in BUSY:
-            return self._unless_busy(Finding(Condition.SICK, _told(reply)))
+            return Finding(Condition.SLOW, _told(reply))
         if reply.status != 200 or not _has_choice(reply):
             return Finding(Condition.SICK, _told(reply))
         self._has_made_tokens()  # ours are not to count as somebody's the next time
         return Finding(Condition.WELL, "answered")
-
-    def _unless_busy(self, finding: Finding) -> Finding:
-        return Finding(Condition.WELL, "busy") if self._has_made_tokens() else finding
 
     def _has_made_tokens(self) -> bool:
         """Whether the server's counters have moved since they were last read."""
