@@ -319,7 +319,9 @@ class TestARefusal:
 
     def test_says_the_same_as_the_plan_does(self, capsys: Capture) -> None:
         answer = command(capsys)("plan", "l4", "--no-resources", "--json", "--set", "region=europe-north1")
-        assert run_with("l4", region="europe-north1").messages == tuple(f"error: {said}" for said in answer.faults("refusals"))
+        assert run_with("l4", region="europe-north1").messages == tuple(
+            f"error: {said}" for said in answer.faults("refusals")
+        )
 
 
 class TestWhatTheProgramSays:
