@@ -116,6 +116,7 @@ class TestASpecificationIsServed:
         tpu.want("spec-a")
         tpu.start()
         tpu.until_serving("spec-a")
+        tpu.until(lambda: tpu.said("report"), "a word about it")
         assert len(tpu.said("report")) == 1
 
 
@@ -124,6 +125,8 @@ class TestAChange:
         tpu = TpuMachine(tmp_path)
         for name in QUICK:
             del tpu.environ[f"GEMMA4_{name}"]
+        tpu.program.write_bytes(parcel.archive())
+        tpu.metadata.set("gemma4-supervisor", parcel.supervisor())
         tpu.stage()
         tpu.want("spec-a")
         tpu.start()
@@ -218,12 +221,13 @@ class TestTheNewestWishWins:
         serving.until_serving("spec-c")
 
     def test_and_a_wish_taken_back_leaves_all_as_it_was(self, serving: TpuMachine) -> None:
-        serving.machine.docker.holds["pull"] = threading.Event()
         before = serving.container.id
-        serving.want("spec-b")
-        serving.until(lambda: serving.status["preparing"] == "spec-b", "spec-b to be prepared")
+        serving.want("spec-b", image=OTHER_IMAGE)
+        serving.until_trouble("image")
+        serving.until(lambda: serving.status["preparing"] == "spec-b", "the status to say so")
         serving.want("spec-a")
         serving.until(lambda: serving.status["preparing"] is None, "spec-b to be dropped")
+        assert not serving.errors
         assert serving.container.id == before
         assert serving.serves("spec-a")
 
@@ -418,7 +422,7 @@ class TestAServerThatFalls:
         serving.machine.docker.behaviour("spec-a").generates = False
         serving.until(lambda: serving.machine.firewall.state == "closed", "the port to close")
         serving.until_trouble("serving")
-        assert serving.status["stage"] == "unwell"
+        serving.until(lambda: serving.status["stage"] == "unwell", "the status to say so")
         serving.machine.docker.behaviour("spec-a").generates = True
         serving.until_serving("spec-a")
         assert serving.container.id == before
@@ -624,7 +628,7 @@ class TestAnUpgradeOfTheSupervisor:
         assert serving.process.poll() is None
         assert serving.container.id == before
         assert serving.program.read_bytes() == base64.b64decode(_changed_program())
-        assert serving.machine.doings in ([], ["systemctl daemon-reload"])
+        assert serving.machine.doings == ["systemctl daemon-reload"]
         assert not serving.errors
 
     @pytest.mark.parametrize(
@@ -641,7 +645,7 @@ class TestAnUpgradeOfTheSupervisor:
         assert serving.status["supervisor"] == version
         serving.want("spec-b")
         serving.until_serving("spec-b")
-        serving.metadata.set("gemma4-supervisor", parcel.supervisor())
+        serving.metadata.set("gemma4-supervisor", parcel.encoded(serving.program.read_bytes()))
         serving.until(lambda: not serving.errors, "the error to go")
 
 

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from .containers import Abandoned
 from .ledger import File
 from .metadata import Metadata
+from .settings import backoff
 from .spec import WeightSet
 from .web import Unreachable, call, connect, describe, target
 
@@ -81,8 +82,8 @@ class Bucket:
 class Reader:
     """One connection to the bucket, used by one thread."""
 
-    def __init__(self, bucket: Bucket, abandoned: threading.Event) -> None:
-        self._bucket, self._abandoned = bucket, abandoned
+    def __init__(self, bucket: Bucket, retry_s: float, abandoned: threading.Event) -> None:
+        self._bucket, self._retry_s, self._abandoned = bucket, retry_s, abandoned
         self._connection: http.client.HTTPConnection | None = None
         self._buffer = memoryview(bytearray(PIECE))
 
@@ -105,7 +106,7 @@ class Reader:
                 failures += 1
                 if failures >= RANGE_TRIES:
                     raise Unreachable(f"{source.place}: {describe(error)}, {failures} times at one spot") from None
-                if self._abandoned.wait(0.2 * 2**failures):
+                if self._abandoned.wait(backoff(self._retry_s, 30, failures)):
                     raise Abandoned from None
 
     def _stream(self, source: Source, start: int, end: int) -> Iterator[memoryview]:

@@ -17,7 +17,7 @@ from typing import NoReturn
 
 from . import weights
 from .metadata import MAINTENANCE, PROGRAM, SPEC, Watch
-from .preparation import Preparation, Tools
+from .preparation import PLACES, Preparation, Tools
 from .record import Record, Run
 from .service import Phase, Service
 from .spec import Spec, SpecError, parse
@@ -100,6 +100,8 @@ class Keeper:
             self._tools.journal.info("abandoned", f"{self._change.spec.hash} is abandoned for {spec.hash}.")
             self._change.abandon()
             self._change = None
+            self._tools.status.clear(*PLACES)
+            self._tools.status.set(weightsPercent=None)
         if self._service.current is None:
             self._service.adopt(spec)
         current = self._service.current
@@ -111,7 +113,7 @@ class Keeper:
         elif spec.digest == self._record.rejected:
             self._tools.status.trouble("rejected", f"{spec.hash} was given up before; change anything to try it again.")
         else:
-            self._service.yield_()
+            self._service.stand_down()
             self._change = Preparation(self._tools, spec, self._on_ready, self._on_trouble)
             self._change.start()
 

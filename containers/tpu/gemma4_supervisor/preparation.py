@@ -26,6 +26,8 @@ from .web import Unreachable, call
 from .weights import Stager, is_staged
 
 ANSWER_S = 30.0
+PLACES = ("image", "address", "weights", "token")
+"""Where a preparation can be in trouble."""
 
 
 class SecretError(Exception):
@@ -94,6 +96,8 @@ class Preparation(threading.Thread):
             try:
                 result = step()
             except (DockerError, WeightsError, SecretError, Unreachable, OSError) as error:
+                if self._abandoned.is_set():
+                    break
                 failures += 1
                 wait_s = backoff(self._tools.settings.retry_s, self._tools.settings.retry_cap_s, failures)
                 text = f"{self.spec.hash} cannot be started yet. {str(error).rstrip('.')}."
@@ -102,7 +106,8 @@ class Preparation(threading.Thread):
                 self._trouble(self)
                 self._abandoned.wait(wait_s)
                 continue
-            self._tools.status.clear(where)
+            if failures:  # another preparation may be in trouble at the same place
+                self._tools.status.clear(where)
             return result
         raise Abandoned
 

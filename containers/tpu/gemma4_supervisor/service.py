@@ -82,7 +82,7 @@ class Service:
 
     def replace(self, run: Run) -> None:
         """Stop what runs, in order, and start this."""
-        self.yield_()
+        self.stand_down()
         if self.current:
             self._slot.leave(self.current)
         self._start(run)
@@ -92,7 +92,7 @@ class Service:
         if self.current:
             self._come_back(self.current)
 
-    def yield_(self) -> None:
+    def stand_down(self) -> None:
         """No further start of what is down: something else is to come."""
         if self._return:
             self._return.abandon()

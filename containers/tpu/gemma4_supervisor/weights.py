@@ -35,7 +35,7 @@ class Stager:
 
     def __init__(self, settings: Settings, metadata: Metadata, progress: Callable[[int, int], None]) -> None:
         self._bucket = Bucket(settings.storage_url, metadata)
-        self._streams, self._range = settings.streams, settings.range_mib * MIB
+        self._streams, self._range, self._retry_s = settings.streams, settings.range_mib * MIB, settings.retry_s
         self._progress = progress
 
     def stage(self, sets: Sequence[WeightSet], abandoned: threading.Event) -> None:
@@ -65,7 +65,7 @@ class Stager:
         failed: list[Exception] = []
 
         def take_turns() -> None:
-            reader = Reader(self._bucket, abandoned)
+            reader = Reader(self._bucket, self._retry_s, abandoned)
             try:
                 while not failed and (part := work.next()):
                     download, start, end = part
