@@ -10,13 +10,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from infra.catalog import GIB, Accelerator, Architecture, Backend, Model, WeightFormat, catalog
+from infra.planning.decode import BF16_BYTES, W4A16_BYTES
 from infra.planning.kv_geometry import TPU_USUAL_SEQS
 from infra.planning.quantities import Band
 
-W4A16_BYTES = 0.5625
-"""Bytes of a QAT parameter: int4 and a bf16 scale for every 32."""
 FP8_BYTES = 1.0
-BF16_BYTES = 2.0
 
 # GPU runtime, fitted in sample to boots of vLLM 0.19 to 0.27 (B300, H100, A100, L40S, 24 GB cards).
 NON_TORCH = 0.25 * GIB
