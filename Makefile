@@ -22,6 +22,7 @@ check: $(VENV)/.dev ## format, lint, types, and the staircase of imports
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
+	@$(BIN)/mypy --python-version 3.10 containers/tpu/gemma4_supervisor
 	@$(BIN)/lint-imports --no-logo
 
 golden: $(VENV)/.dev ## regenerate the golden plans and the README's output; read the diff before committing it

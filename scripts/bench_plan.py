@@ -14,6 +14,7 @@ import resource
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 GEMMA4 = (sys.executable, "-c", "from infra.ops.cli import main; main()", "plan")
@@ -74,7 +75,7 @@ def report(names: list[str], seconds: list[list[float]], peaks: list[float], *, 
         {"command": name, "minS": round(min(runs), 3), "medianS": round(median(runs), 3), "peakMib": round(peak)}
         for name, runs, peak in zip(names, seconds, peaks, strict=True)
     ]
-    ratios = [
+    ratios: list[dict[str, Any]] = [
         {"of": names[one], "by": names[by], "ratio": round(median(seconds[one]) / median(seconds[by]), 2), "aim": aim}
         for one, by, aim in RATIOS
     ]

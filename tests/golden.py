@@ -9,7 +9,7 @@ import contextlib
 import io
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +106,7 @@ def _configuration() -> Iterator[str]:
             yield from ("", *_table(members))
 
 
-def _table(rows: Iterator[Mapping[str, Any]] | list[Mapping[str, Any]]) -> Iterator[str]:
+def _table(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     yield "| key | meaning | type and range | default | example |"
     yield "|---|---|---|---|---|"
     for row in rows:

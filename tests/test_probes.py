@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.errors import Fault
+from infra.planning.faults import Findings
 from infra.planning.probes import (
-    Findings,
     StartupProbePlan,
     check_probe,
     check_request_timeout,

@@ -10,7 +10,7 @@ import importlib
 import inspect
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -188,7 +188,7 @@ class TestComponents:
     @stacks
     def test_every_one_ends_with_its_outputs(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         ended: list[str] = []
-        told = mocks.MockMonitor.RegisterResourceOutputs
+        told: Callable[..., Any] = mocks.MockMonitor.RegisterResourceOutputs
 
         def register(self: mocks.MockMonitor, request: Any) -> Any:
             ended.append(request.urn)

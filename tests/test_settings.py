@@ -207,7 +207,7 @@ class TestTheModelOfSettings:
 
     def test_settings_cannot_be_changed(self) -> None:
         with pytest.raises((TypeError, ValueError, AttributeError), match=r"frozen|cannot"):
-            resolve(PAIR).settings.model = "gemma-5"
+            resolve(PAIR).settings.model = "gemma-5"  # type: ignore[misc]
 
     def test_every_recipe_of_the_catalog_is_made_of_settings(self) -> None:
         from infra.catalog import catalog

@@ -49,7 +49,7 @@ def test_every_input_exists_under_that_name(registered: list[Registration]) -> N
         assert set(resource.inputs) <= names(GENERATED[resource.type]._internal_init), resource.name
         for key, cls in NESTED.items():
             for item in resource.inputs.get(key, []):
-                assert set(item) <= names(cls.__init__), f"{resource.name}: {key}"
+                assert set(item) <= names(cls), f"{resource.name}: {key}"
 
 
 def names(function: Any) -> set[str]:
