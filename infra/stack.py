@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pulumi
 
-from infra.catalog import Platform
 from infra.components.checks import check_inputs
 from infra.components.foundation import Foundation, FoundationArgs
 from infra.components.gateway import Gateway, GatewayArgs
@@ -22,6 +21,7 @@ from infra.components.tpu_slice import TpuSlice, TpuSliceArgs
 from infra.components.weights import Weights, WeightsArgs
 from infra.config import Secrets
 from infra.planning.plan import Plan
+from infra.planning.slices import SlicesPlan
 from infra.providers.serving_check import ServingCheck
 
 Outputs = dict[str, Any]
@@ -32,7 +32,9 @@ def deploy(plan: Plan, secrets: Secrets) -> Outputs:
 
     No output depends on a check: one that failed would take every other output with it.
     """
-    return _PLATFORMS[plan.accelerator.platform](plan, secrets)
+    if plan.slices is not None:
+        return _tpu(plan, plan.slices, secrets)
+    return _cloud_run(plan, secrets)
 
 
 def _cloud_run(plan: Plan, secrets: Secrets) -> Outputs:
@@ -113,21 +115,22 @@ def _for_review(plan: Plan) -> Mapping[str, Any]:
     }
 
 
-def _tpu(plan: Plan, secrets: Secrets) -> Outputs:
+def _tpu(plan: Plan, slices: SlicesPlan, secrets: Secrets) -> Outputs:
     foundation = Foundation("foundation", FoundationArgs(plan, secrets.hf_token))
     images = Images("images", ImagesArgs(plan, foundation.apis))
     network = Network("network", NetworkArgs(plan, foundation.apis))
-    slice_network = SliceNetwork("slice-network", SliceNetworkArgs(plan, network))
+    slice_network = SliceNetwork("slice-network", SliceNetworkArgs(plan, slices, network))
     access = SliceAccess("slice-access", SliceAccessArgs(plan, foundation, images))
     from_hub = plan.settings.weights.source == "huggingface"
     weights = None if from_hub else Weights("weights", WeightsArgs(plan, foundation))
     metadata = slice_metadata(plan, images.serving, foundation.token_secret if from_hub else None)
     ready = [*images.ready, *slice_network.ready, *access.ready, *(weights.ready if weights else [])]
-    slices = {
+    running = {
         name: TpuSlice(
             f"slice-{name}",
             TpuSliceArgs(
                 plan=plan,
+                slices=slices,
                 slice=name,
                 network=network.network.id,
                 subnetwork=slice_network.subnet.id,
@@ -137,13 +140,21 @@ def _tpu(plan: Plan, secrets: Secrets) -> Outputs:
                 ready=ready,
             ),
         )
-        for name in plan.settings.tpu.slices
+        for name in slices.names
     }
-    addresses = {name: one.address for name, one in slices.items()}
+    addresses = {name: one.address for name, one in running.items()}
     gateway = Gateway(
-        "gateway", GatewayArgs(plan, foundation, network, addresses, ready=[images.repository, *network.ready])
+        "gateway",
+        GatewayArgs(
+            plan=plan,
+            gateway=slices.gateway,
+            foundation=foundation,
+            network=network,
+            addresses=addresses,
+            ready=[images.repository, *network.ready],
+        ),
     )
-    for name, one in slices.items():
+    for name, one in running.items():
         _check_slice(plan, foundation, gateway, name, one)
     return _outputs(plan, foundation, gateway.service.uri, weights)
 
@@ -156,7 +167,7 @@ def _check_slice(plan: Plan, foundation: Foundation, gateway: Gateway, name: str
         url=gateway.service.uri,
         path=f"/slices/{name}",
         generation=one.instance,
-        log={"kind": "tpu_node", "name": one.instance, "location": plan.zone or ""},
+        log=one.log,
     )
     skipped = inputs.skipped or one.instance.apply(lambda instance: "" if instance else "it waits for capacity")
     ServingCheck(
@@ -164,9 +175,3 @@ def _check_slice(plan: Plan, foundation: Foundation, gateway: Gateway, name: str
         replace(inputs, skipped=skipped),
         opts=pulumi.ResourceOptions(parent=one, depends_on=[*gateway.callable, one.spec]),
     )
-
-
-_PLATFORMS: Mapping[Platform, Callable[[Plan, Secrets], Outputs]] = {
-    Platform.CLOUD_RUN: _cloud_run,
-    Platform.TPU_QUEUED_RESOURCE: _tpu,
-}

@@ -10,7 +10,7 @@ import pytest
 
 from infra.google.access import Access
 from infra.google.storage import Bucket
-from infra.planning.plan import WeightSet
+from infra.planning.sources import WeightSet
 from infra.providers import serving_check, weights_copy
 from infra.providers.serving_check import ServingCheckProvider
 from infra.providers.weights_copy import MANIFEST, WeightsCopyProvider, check_manifest

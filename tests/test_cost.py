@@ -17,7 +17,8 @@ from infra.planning.cost import (
     estimate_cost,
 )
 from infra.planning.quantities import Band
-from infra.planning.rental import Provisioning
+from infra.planning.resolve import resolve
+from infra.planning.slices import Provisioning, plan_slices
 from infra.planning.speed import Rate
 
 
@@ -49,7 +50,12 @@ def l4(cpu: int = 8, memory_gib: int = 32, min_instances: int = 0) -> CloudRunRe
 def slices(
     accelerator: str = "v6e-4", provisioning: Provisioning = "flex-start", count: int = 1, zone: str = "us-east5-a"
 ) -> TpuRental:
-    return TpuRental(device(accelerator), zone, "us-east5", provisioning, count, 7 * 86_400)
+    names = ["blue", "green", "red"][:count]
+    tpu = {"slices": names, "zone": zone, "provisioning": provisioning, "maxRunDuration": "7d"}
+    chosen = resolve({"model": "gemma-4-31b-it", "accelerator": accelerator, "tpu": tpu}).settings
+    planned = plan_slices(chosen, device(accelerator))
+    assert planned is not None
+    return TpuRental(planned, "us-east5")
 
 
 class TestRunning:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from infra.planning.gateway import MAX_CONCURRENCY, READY_PATH, plan_gateway, render_nginx
-from infra.planning.rental import TpuRental
+from infra.planning.gateway import MAX_CONCURRENCY, plan_gateway
+from infra.planning.nginx import READY_PATH, render_nginx
 
 BLUE, GREEN = "10.8.0.2", "10.8.0.3"
 
@@ -77,26 +77,20 @@ class TestWhatCloudRunIsGivenFitsIt:
         assert len(render(slices)) < 32 * 1024
 
     def test_no_variable_reference_is_read_into_configuration_or_command(self) -> None:
-        command = plan_gateway(slices=1, max_num_seqs=16).command
+        command = plan_gateway(1).command
         assert "$(" not in "".join((render({"blue": BLUE, "green": ""}), *command))
 
     def test_the_limit_refuses_before_cloud_run_does(self) -> None:
         for slices in range(1, 9):
-            for max_num_seqs in (1, 16, 256, 4096):
-                plan = plan_gateway(slices=slices, max_num_seqs=max_num_seqs)
+            for held in (1, 16, 256, 4096, None):
+                plan = plan_gateway(slices, held)
                 assert 0 < plan.in_flight_limit < plan.concurrency <= MAX_CONCURRENCY
 
-    def test_a_slice_holds_twice_what_it_runs_unless_told_otherwise(self) -> None:
-        assert plan_gateway(slices=2, max_num_seqs=16).in_flight_limit == 64
-        assert plan_gateway(slices=2, max_num_seqs=16, concurrency=20).in_flight_limit == 40
+    def test_every_slice_adds_what_it_may_hold(self) -> None:
+        assert [plan_gateway(slices, 20).in_flight_limit for slices in (1, 2, 3)] == [20, 40, 60]
 
     def test_the_probe_is_within_the_limits_of_a_service_without_a_gpu(self) -> None:
-        probe = plan_gateway(slices=1, max_num_seqs=16).probe
+        probe = plan_gateway(1).probe
         assert probe.path == READY_PATH
         assert probe.timeout_s <= probe.period_s
         assert 80 < probe.window_s <= 240
-
-    def test_what_is_deployed_is_what_is_priced(self) -> None:
-        plan = plan_gateway(slices=1, max_num_seqs=16)
-        priced = TpuRental.gateway_instances, TpuRental.gateway_cpu, TpuRental.gateway_memory_gib * 1024
-        assert (plan.min_instances, plan.cpu, plan.memory_mib) == priced

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from infra.planning.gateway import READY_PATH, render_nginx
+from infra.planning.nginx import READY_PATH, render_nginx
 from tests.fakes.gateway import NGINX, Gateway, launch, missing
 from tests.fakes.slices import PATIENCE_S, FakeSlice, two_slices
 

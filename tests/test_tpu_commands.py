@@ -16,7 +16,7 @@ from infra.catalog import catalog
 from infra.google.tpu import TpuZone
 from infra.google.tpu_types import QueueState, SliceRequest, queued_resource_body
 from infra.ops.cli import run
-from infra.ops.slice_status import read_supervisor, slice_statuses
+from infra.ops.slice_status import SliceStatus, read_supervisor, slice_statuses
 from infra.ops.zone_survey import ZoneRow
 from infra.planning.planner import make_plan
 from tests.fakes.google import FakeGoogle
@@ -147,7 +147,7 @@ class TestStatus:
         fake.tpu.configure(deletion_looks=1)
         queue(fake, BLUE, state="ACTIVE")
         fake.tpu.advance(BLUE, to=state)
-        (row,) = slice_statuses(session(fake, FakeTime(now())), plan())
+        (row,) = statuses(fake)
         assert row.next
         assert row.queue == state
 
@@ -162,14 +162,14 @@ class TestStatus:
     def test_what_the_machine_says_decides(self, fake: FakeGoogle, said: dict[str, Any], wanted: str) -> None:
         queue(fake, BLUE, state="ACTIVE")
         fake.tpu.set_guest_attributes(BLUE, {"gemma4/status": json.dumps(said)})
-        (row,) = slice_statuses(session(fake, FakeTime(now())), plan())
+        (row,) = statuses(fake)
         assert wanted in row.next
 
     def test_the_last_hour_asks_for_a_further_slice(self, fake: FakeGoogle) -> None:
         queue(fake, BLUE, state="ACTIVE")
         started = datetime.fromtimestamp(now() - 86400 + 1800, UTC).isoformat()
         fake.tpu.nodes[f"projects/demo-project/locations/{ZONE}/nodes/{BLUE}"]["createTime"] = started
-        (row,) = slice_statuses(session(fake, FakeTime(now())), plan())
+        (row,) = statuses(fake)
         assert 1700 < (row.left_s or 0) <= 1800
         assert "queue a further slice" in row.next
 
@@ -184,7 +184,7 @@ class TestStatus:
 
     def test_a_stranger_s_slice_is_named_as_one(self, fake: FakeGoogle) -> None:
         queue(fake, BLUE, owner="ann")
-        (row,) = slice_statuses(session(fake, FakeTime(now())), plan())
+        (row,) = statuses(fake)
         assert "somebody else" in row.next
 
     @pytest.mark.parametrize("text", ["", "not json", "[]", '{"errors": null}'])
@@ -236,6 +236,11 @@ class TestHusks:
 def plan() -> Any:
     settings = {"model": "gemma-4-26b-a4b-it", "accelerator": "v6e-4"}
     return make_plan("v6e4", settings, project="demo-project", facts=catalog())
+
+
+def statuses(fake: FakeGoogle) -> list[SliceStatus]:
+    planned = plan()
+    return slice_statuses(session(fake, FakeTime(now())), planned, planned.slices)
 
 
 def spec_hash() -> str:

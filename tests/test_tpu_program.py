@@ -14,8 +14,8 @@ from pulumi.runtime import mocks
 
 from infra.google.tpu_types import queued_resource_body
 from infra.ops.program import REDACTED, Registration, Run, run_program
+from infra.planning.slices import neighbour
 from infra.planning.stackfile import read_stack
-from infra.planning.subnets import neighbour
 from infra.providers.queued_resource import slice_request
 from tests.projects import ROOT
 

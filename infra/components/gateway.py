@@ -27,11 +27,9 @@ from pulumi_gcp.cloudrunv2 import (
 from infra.components.foundation import Foundation
 from infra.components.gpu_service import INGRESS
 from infra.components.network import Network
-from infra.planning.gateway import GatewayPlan, plan_gateway, render_nginx
+from infra.planning.gateway import GatewayPlan
+from infra.planning.nginx import render_nginx
 from infra.planning.plan import Plan
-
-_HELD_PER_SLICE = 512
-"""Requests in flight for one slice where nobody set scaling.concurrency. Not derived from maxNumSeqs: see above."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +37,7 @@ class GatewayArgs:
     """`addresses` by slice; a blank one is left out."""
 
     plan: Plan
+    gateway: GatewayPlan
     foundation: Foundation
     network: Network
     addresses: Mapping[str, pulumi.Output[str]]
@@ -54,12 +53,7 @@ class Gateway(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: GatewayArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gemma4:components:Gateway", name, {}, opts)
-        self._args, self._plan = args, args.plan
-        gateway = plan_gateway(
-            slices=len(args.addresses),
-            max_num_seqs=_HELD_PER_SLICE,
-            concurrency=args.plan.settings.scaling.concurrency or _HELD_PER_SLICE,
-        )
+        self._args, self._plan, self._gateway = args, args.plan, args.gateway
         account = args.foundation.account("gateway", args.plan.names.gateway, "forwards requests; has no role")
         self.service = gcp.cloudrunv2.Service(
             f"{name}-service",
@@ -70,7 +64,7 @@ class Gateway(pulumi.ComponentResource):
             ingress=INGRESS[args.plan.settings.access.ingress],
             invoker_iam_disabled=False,
             deletion_protection=args.plan.settings.deletion_protection,
-            template=self._template(gateway, account),
+            template=self._template(account),
             opts=pulumi.ResourceOptions(
                 parent=self, depends_on=list(args.ready), ignore_changes=["client", "clientVersion"]
             ),
@@ -89,8 +83,8 @@ class Gateway(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self),
         )
 
-    def _template(self, gateway: GatewayPlan, account: gcp.serviceaccount.Account) -> ServiceTemplateArgs:
-        network = self._args.network
+    def _template(self, account: gcp.serviceaccount.Account) -> ServiceTemplateArgs:
+        gateway, network = self._gateway, self._args.network
         interface = ServiceTemplateVpcAccessNetworkInterfaceArgs(
             network=network.network.id, subnetwork=network.subnet.id
         )
@@ -103,18 +97,18 @@ class Gateway(pulumi.ComponentResource):
             ),
             max_instance_request_concurrency=gateway.concurrency,
             timeout=f"{gateway.request_timeout_s}s",
-            containers=[self._container(gateway)],
+            containers=[self._container()],
             vpc_access=ServiceTemplateVpcAccessArgs(egress="ALL_TRAFFIC", network_interfaces=[interface]),
         )
 
-    def _container(self, gateway: GatewayPlan) -> ServiceTemplateContainerArgs:
-        probe = gateway.probe
+    def _container(self) -> ServiceTemplateContainerArgs:
+        gateway, probe = self._gateway, self._gateway.probe
         return ServiceTemplateContainerArgs(
             name="nginx",
             image=self._plan.images["gateway"].pull,
             commands=[gateway.command[0]],
             args=list(gateway.command[1:]),
-            envs=[ServiceTemplateContainerEnvArgs(name=gateway.env_name, value=self._configuration(gateway))],
+            envs=[ServiceTemplateContainerEnvArgs(name=gateway.env_name, value=self._configuration())],
             ports=ServiceTemplateContainerPortsArgs(name="http1", container_port=gateway.port),
             resources=ServiceTemplateContainerResourcesArgs(
                 limits={"cpu": str(gateway.cpu), "memory": f"{gateway.memory_mib}Mi"},
@@ -129,8 +123,8 @@ class Gateway(pulumi.ComponentResource):
             ),
         )
 
-    def _configuration(self, gateway: GatewayPlan) -> pulumi.Output[str]:
-        project, limit = self._plan.names.project, gateway.in_flight_limit
+    def _configuration(self) -> pulumi.Output[str]:
+        project, limit = self._plan.names.project, self._gateway.in_flight_limit
         return pulumi.Output.all(**self._args.addresses).apply(
             lambda addresses: render_nginx(project=project, slices=addresses, in_flight_limit=limit)
         )

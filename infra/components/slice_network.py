@@ -12,7 +12,7 @@ import pulumi
 from infra.components import vpc
 from infra.components.network import Network, SubnetPlace, subnetwork
 from infra.planning.plan import Plan
-from infra.planning.subnets import neighbour
+from infra.planning.slices import SlicesPlan
 from infra.planning.vllm import PORT
 
 
@@ -21,6 +21,7 @@ class SliceNetworkArgs:
     """`network` holds the VPC and the gateway's subnet."""
 
     plan: Plan
+    slices: SlicesPlan
     network: Network
 
 
@@ -33,23 +34,15 @@ class SliceNetwork(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: SliceNetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gemma4:components:SliceNetwork", name, {}, opts)
-        self._name, self._plan = name, args.plan
+        self._name, self._plan, self._region = name, args.plan, args.slices.region
         self._vpc = args.network.network
         self.tag = args.plan.names.slices
-        place = SubnetPlace(self.tag, self._region, neighbour(args.plan.settings.network.subnet_cidr))
+        place = SubnetPlace(self.tag, self._region, args.slices.subnet_cidr)
         self.subnet, removal = subnetwork(self, name, args.plan, self._vpc, place)
         self.ready = [*removal, self._firewall(args.plan.settings.network.subnet_cidr)]
         if args.plan.settings.weights.source == "huggingface":
             self.ready.append(self._nat())
         self.register_outputs({"subnet": self.subnet.id})
-
-    @property
-    def _region(self) -> str:
-        """The zone's own, wherever the gateway is."""
-        zone = self._plan.zone
-        if zone is None:
-            raise ValueError(f"{self._plan.accelerator.id} has no zone")
-        return zone.rsplit("-", 1)[0]
 
     def _firewall(self, cidr: str) -> vpc.Firewall:
         # Network tags of Cloud Run instances do not work in ingress rules: the gateway is known by its range.

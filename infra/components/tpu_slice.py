@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pulumi
 
 from infra.planning.plan import Plan
-from infra.planning.quantities import parse_duration
+from infra.planning.slices import SlicesPlan
 from infra.providers.queued_resource import QueuedResource, QueuedResourceInputs
 from infra.providers.serving_spec import ServingSpec, ServingSpecInputs
 from infra.providers.tpu_node import TpuNode, TpuNodeInputs
@@ -22,10 +22,11 @@ _ONLY_AT_CREATION = {"enable-guest-attributes": "TRUE"}
 
 @dataclass(frozen=True)
 class TpuSliceArgs:
-    """`network` and `subnetwork` are full names, `tag` is the firewall's; `account` is the machine's own, by address;
-    `metadata` is what its supervisor reads."""
+    """One of the `slices`, by name. `network` and `subnetwork` are full names, `tag` is the firewall's; `account` is the
+    machine's own, by address; `metadata` is what its supervisor reads."""
 
     plan: Plan
+    slices: SlicesPlan
     slice: str
     network: pulumi.Input[str]
     subnetwork: pulumi.Input[str]
@@ -42,18 +43,22 @@ class TpuSlice(pulumi.ComponentResource):
     address: pulumi.Output[str]
     instance: pulumi.Output[str]
     spec: ServingSpec
+    log: Mapping[str, pulumi.Input[str]]
+    """Where the machine logs, as the serving check asks for it."""
 
     def __init__(self, name: str, args: TpuSliceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gemma4:components:TpuSlice", name, {}, opts)
-        self._name, self._args, self._plan = name, args, args.plan
+        self._name, self._args, self._slices = name, args, args.slices
+        self._names, self._id = args.plan.names, args.plan.names.slice(args.slice)
         queued = self._queued()
         node = self._node(queued)
         self.address, self.instance = node.address, node.instance
+        self.log = {"kind": "tpu_node", "name": node.instance, "location": args.slices.zone}
         self.spec = ServingSpec(
             f"{name}-spec",
             ServingSpecInputs(
-                project=self._plan.names.project,
-                zone=self._zone,
+                project=self._names.project,
+                zone=self._slices.zone,
                 node_id=self._id,
                 instance=node.instance,
                 metadata=args.metadata,
@@ -63,57 +68,43 @@ class TpuSlice(pulumi.ComponentResource):
         )
         self.register_outputs({"address": self.address})
 
-    @property
-    def _id(self) -> str:
-        return self._plan.names.slice(self._args.slice)
-
-    @property
-    def _zone(self) -> str:
-        if self._plan.zone is None:
-            raise ValueError(f"{self._plan.accelerator.id} has no zone")
-        return self._plan.zone
-
     def _queued(self) -> QueuedResource:
-        tpu, limits = self._plan.settings.tpu, self._plan.accelerator.tpu
-        if limits is None:
-            raise ValueError(f"{self._plan.accelerator.id} is not a TPU")
-        flex = tpu.provisioning == "flex-start"
+        slices = self._slices
         return QueuedResource(
             f"{self._name}-queue",
             QueuedResourceInputs(
-                project=self._plan.names.project,
-                zone=self._zone,
+                project=self._names.project,
+                zone=slices.zone,
                 queued_id=self._id,
-                accelerator_type=limits.accelerator_type,
-                runtime_version=limits.runtime_version,
+                accelerator_type=slices.accelerator_type,
+                runtime_version=slices.runtime_version,
                 network=self._args.network,
                 subnetwork=self._args.subnetwork,
                 service_account=self._args.account,
-                provisioning=tpu.provisioning,
-                valid_until_duration_s=parse_duration(tpu.valid_until_duration),
-                max_run_duration_s=parse_duration(tpu.max_run_duration) if flex else None,
+                provisioning=slices.provisioning,
+                valid_until_duration_s=slices.valid_until_duration_s,
+                max_run_duration_s=slices.max_run_duration_s,
                 metadata={**self._args.metadata, **_ONLY_AT_CREATION},
-                labels={**self._plan.labels, "slice": self._args.slice},
+                labels={**self._args.plan.labels, "slice": self._args.slice},
                 tags=[self._args.tag],
-                known_zones=list(limits.flex_start_zones if flex else self._plan.accelerator.locations),
-                replace_active=tpu.replace_active,
+                known_zones=list(slices.known_zones),
+                replace_active=slices.replace_active,
             ),
             opts=pulumi.ResourceOptions(parent=self, depends_on=list(self._args.ready)),
         )
 
     def _node(self, queued: QueuedResource) -> TpuNode:
-        tpu, names = self._plan.settings.tpu, self._plan.names
-        first = tpu.slices[0]
+        first = self._slices.names[0]
         return TpuNode(
             f"{self._name}-node",
             TpuNodeInputs(
-                project=names.project,
-                zone=self._zone,
+                project=self._names.project,
+                zone=self._slices.zone,
                 queued_id=self._id,
                 generation=queued.created,
-                accelerator_type=self._plan.accelerator.id,
-                wait_s=parse_duration(tpu.wait_for_capacity),
-                behind="" if self._args.slice == first else names.slice(first),
+                accelerator_type=self._slices.accelerator_type,
+                wait_s=self._slices.wait_for_capacity_s,
+                behind="" if self._args.slice == first else self._names.slice(first),
             ),
             opts=pulumi.ResourceOptions(parent=self),
         )

@@ -26,7 +26,8 @@ from pulumi_gcp.cloudrunv2 import (
 )
 
 from infra.components.foundation import Foundation
-from infra.planning.plan import Plan, WeightSet
+from infra.planning.plan import Plan
+from infra.planning.sources import WeightSet
 from infra.providers.weights_copy import WeightsCopy, WeightsCopyInputs
 
 SCRIPT = Path("containers/weights/stage.py")

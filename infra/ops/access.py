@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from infra.errors import SettingsError
 from infra.google.access import Access
 from infra.google.session import GoogleSession
-from infra.ops.inputs import Planned, plan_stack
+from infra.ops.inputs import plan_stack
+from infra.planning.plan import Plan
+from infra.planning.slices import SlicesPlan
 from infra.planning.stackfile import StackFile
+
+
+@dataclass(frozen=True)
+class TpuStack:
+    """A stack with TPU slices."""
+
+    file: StackFile
+    plan: Plan
+    slices: SlicesPlan
 
 
 def session_for(file: StackFile | None) -> GoogleSession:
@@ -17,10 +30,11 @@ def session_for(file: StackFile | None) -> GoogleSession:
     return session
 
 
-def tpu_stack(stack: str) -> Planned:
+def tpu_stack(stack: str) -> TpuStack:
     """The plan of a stack with TPU slices. Raises SettingsError for any other."""
     planned = plan_stack(stack)
-    if planned.plan.accelerator.tpu is None:
+    slices = planned.plan.slices
+    if slices is None:
         title = planned.plan.accelerator.title
         raise SettingsError.of(stack, f"serves on {title}, not on TPU slices.", fix="Name a stack like v6e4.")
-    return planned
+    return TpuStack(planned.file, planned.plan, slices)

@@ -13,7 +13,8 @@ from infra.google.slices import is_ours, seconds_left, seconds_since_1970
 from infra.google.tpu import TpuZone
 from infra.google.tpu_types import Node, QueuedResource, QueueState
 from infra.planning.plan import Plan
-from infra.planning.quantities import parse_duration, read_duration
+from infra.planning.quantities import read_duration
+from infra.planning.slices import SlicesPlan
 
 NAMESPACE, KEY = "gemma4", "status"
 SERVING = "serving"
@@ -47,21 +48,19 @@ class SliceStatus:
     next: str
 
 
-def slice_statuses(session: GoogleSession, plan: Plan) -> list[SliceStatus]:
+def slice_statuses(session: GoogleSession, plan: Plan, slices: SlicesPlan) -> list[SliceStatus]:
     """One a slice of the plan, in its order. Works from names alone: it finds what a broken state file has lost."""
-    zone = TpuZone(session, plan.zone or "")
-    return [_status(zone, plan, name) for name in plan.settings.tpu.slices]
+    zone = TpuZone(session, slices.zone)
+    return [_status(zone, plan, slices, name) for name in slices.names]
 
 
-def _status(zone: TpuZone, plan: Plan, name: str) -> SliceStatus:
+def _status(zone: TpuZone, plan: Plan, slices: SlicesPlan, name: str) -> SliceStatus:
     slice_id = plan.names.slice(name)
     queued = zone.get(slice_id)
     node = zone.node(slice_id) if queued is not None else None
     supervisor = read_supervisor(_said(zone, slice_id)) if node is not None else Supervisor()
     now = zone.session.clock()
-    flex = plan.settings.tpu.provisioning == "flex-start"
-    run_s = parse_duration(plan.settings.tpu.max_run_duration) if flex else None
-    left_s = seconds_left(node.create_time, run_s, now) if node is not None else None
+    left_s = seconds_left(node.create_time, slices.max_run_duration_s, now) if node is not None else None
     ours = queued is None or is_ours(queued, {**plan.labels, "slice": name})
     return SliceStatus(
         name=name,

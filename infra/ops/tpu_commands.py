@@ -37,9 +37,9 @@ def show_zones(stack: str | None, accelerator: str | None, *, every: bool, as_js
 def show_status(stack: str, *, as_json: bool) -> bool:
     """Print how each slice is; False unless all of them serve."""
     planned = tpu_stack(stack)
-    found = slice_statuses(session_for(planned.file), planned.plan)
+    found = slice_statuses(session_for(planned.file), planned.plan, planned.slices)
     if as_json:
-        _print_json({"stack": stack, "zone": planned.plan.zone, "slices": [asdict(one) for one in found]})
+        _print_json({"stack": stack, "zone": planned.slices.zone, "slices": [asdict(one) for one in found]})
     else:
         show(*(part for one in found for part in _status_lines(one)))
     return all(one.supervisor.stage == "serving" for one in found)

@@ -15,37 +15,12 @@ from infra.planning.probes import StartupProbePlan
 from infra.planning.quantities import Band
 from infra.planning.resolve import Origin
 from infra.planning.settings import Settings
+from infra.planning.slices import SlicesPlan
+from infra.planning.sources import ImageRef, WeightSet
 from infra.planning.speed import SpeedEstimate, SpeedModel
 from infra.planning.startup import StartupEstimate
 from infra.planning.verdict import Verdict
 from infra.planning.vllm import Command, Engine
-
-
-@dataclass(frozen=True)
-class ImageRef:
-    """A container image as the registry names it, and where the deployed resource pulls it from."""
-
-    role: str
-    upstream: str
-    """Reference at its origin, with tag or digest."""
-    pull: str
-    """Reference that the platform pulls: through our Artifact Registry repository, or the upstream itself."""
-    pinned: bool
-
-
-@dataclass(frozen=True)
-class WeightSet:
-    """One checkpoint to stage: the repository, its revision, and its folder in the bucket."""
-
-    hub_id: str
-    revision: str
-    pinned: bool
-    size_bytes: int
-
-    @property
-    def prefix(self) -> str:
-        """Folder of the checkpoint in the bucket, and below the mount."""
-        return f"{self.hub_id}/{self.revision}"
 
 
 @dataclass(frozen=True)
@@ -74,7 +49,8 @@ class Plan:
     accelerator: Accelerator
     project: str | None
     region: str
-    zone: str | None
+    slices: SlicesPlan | None
+    """None where the accelerator is no TPU."""
     names: Names
     labels: Mapping[str, str]
     images: Mapping[str, ImageRef]
@@ -104,6 +80,11 @@ class Plan:
     refusals: tuple[Fault, ...] = ()
     warnings: tuple[Fault, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def zone(self) -> str | None:
+        """Of the TPU slices; None elsewhere."""
+        return self.slices.zone if self.slices else None
 
     @property
     def verdict(self) -> Verdict:

@@ -14,7 +14,7 @@ from infra.planning.cost import CostEstimate, Kept, StagingJob, estimate_cost
 from infra.planning.decode import Served
 from infra.planning.faults import Findings
 from infra.planning.names import names_of
-from infra.planning.plan import ImageRef, Instance, Plan, WeightSet
+from infra.planning.plan import Instance, Plan
 from infra.planning.probes import (
     StartupProbePlan,
     check_probe,
@@ -26,6 +26,8 @@ from infra.planning.probes import (
 from infra.planning.quantities import Band, parse_duration
 from infra.planning.rental import CloudRunRental, MachineRental, Rental, TpuRental
 from infra.planning.resolve import Origin, Resolved, resolve
+from infra.planning.slices import plan_slices
+from infra.planning.sources import images_of, unpinned, weights_of
 from infra.planning.speed import SpeedEstimate, SpeedModel
 from infra.planning.startup import IMAGE_BYTES, StartupEstimate, estimate_staging, estimate_startup, weight_path
 from infra.planning.verdict import judge
@@ -73,12 +75,12 @@ class _Planner:
         self.architecture: Architecture = facts.architecture_of(self.model.id)
         self.accelerator: Accelerator = facts.accelerator(self.settings.accelerator)
         self.assistant: Assistant | None = facts.assistant_of(self.model.id)
-        self.on_tpu = self.accelerator.platform is Platform.TPU_QUEUED_RESOURCE
-        self.zone = (self.settings.tpu.zone or self.accelerator.locations[0]) if self.on_tpu else None
+        self.slices = plan_slices(self.settings, self.accelerator)
+        self.on_tpu = self.slices is not None
         self.region = self._region()
         self.names = names_of(stack, project, self.settings.weights.bucket)
-        self.images = self._images()
-        self.weights = self._weights()
+        self.images = images_of(self.settings, self.accelerator, self.names, self.region, facts)
+        self.weights = weights_of(self.settings, self.model, self.assistant, facts)
         self.origins = dict(resolved.origins)
         self.notes: list[str] = []
 
@@ -111,7 +113,7 @@ class _Planner:
             accelerator=self.accelerator,
             project=self.project,
             region=self.region,
-            zone=self.zone,
+            slices=self.slices,
             names=self.names,
             labels={"app": "gemma4", "stack": self.stack, "managed-by": "pulumi", **self.settings.labels},
             images=self.images,
@@ -140,49 +142,10 @@ class _Planner:
     def _region(self) -> str:
         if self.settings.region:
             return self.settings.region
-        location = self.zone or self.accelerator.locations[0]
+        if self.slices is not None:
+            return self.slices.region
+        location = self.accelerator.locations[0]
         return location.rsplit("-", 1)[0] if self.accelerator.platform is not Platform.CLOUD_RUN else location
-
-    def _images(self) -> dict[str, ImageRef]:
-        roles = {"serving": "tpu" if self.on_tpu else "gpu", "staging": "staging"}
-        if self.on_tpu:
-            roles["gateway"] = "gateway"
-        return {role: self._image(role, image_id) for role, image_id in roles.items()}
-
-    def _image(self, role: str, image_id: str) -> ImageRef:
-        image, digest = self.facts.images[image_id], self.facts.lock.images.get(image_id)
-        tagged = f"{image.repository}:{image.tag}"
-        upstream = f"{image.repository}@{digest}" if digest else tagged
-        if role == "serving" and self.settings.images.serving:
-            upstream = self.settings.images.serving
-        if image.registry != "docker-hub":
-            pull = upstream
-        elif self.settings.images.mode == "build":  # then there is no mirror; Cloud Run pulls Docker Hub by itself
-            pull = f"{self._repository}/{role}:{self.stack}" if role == "serving" else f"docker.io/{upstream}"
-        else:
-            pull = f"{self._repository}/{upstream.removeprefix('docker.io/')}"
-        return ImageRef(role, upstream, pull, pinned="@sha256:" in upstream)
-
-    @property
-    def _repository(self) -> str:
-        return f"{self.region}-docker.pkg.dev/{self.names.project}/{self.names.prefix}"
-
-    def _weights(self) -> tuple[WeightSet, ...]:
-        revisions = self.facts.lock.models
-        chosen = self.settings.weights.revision
-        sets = [
-            self._weight_set(self.model.hub_id, chosen or revisions.get(self.model.id), self.model.checkpoint_bytes)
-        ]
-        if self.settings.serving.speculation.method == "mtp" and self.assistant is not None:
-            size = 2 * self.assistant.parameters
-            sets.append(self._weight_set(self.assistant.hub_id, revisions.get(self.assistant.id), size))
-        return tuple(sets)
-
-    @staticmethod
-    def _weight_set(hub_id: str, revision: str | None, size: int) -> WeightSet:
-        return WeightSet(
-            hub_id, revision or "main", pinned=revision is not None and revision != "main", size_bytes=size
-        )
 
     def _engine(self, max_num_seqs: int) -> Engine:
         serving = self.settings.serving
@@ -323,18 +286,21 @@ class _Planner:
             self.assistant,
             self.accelerator,
             vllm_version=engine.vllm_version,
-            location=self.zone or self.region
-            if self.accelerator.platform is not Platform.COMPUTE_ENGINE
-            else self.accelerator.locations[0],
+            location=self._location,
         )
         return found + self._pinning()
 
+    @property
+    def _location(self) -> str:
+        """Where the devices are: a zone, or a region where the platform chooses the zone."""
+        if self.slices is not None:
+            return self.slices.zone
+        return self.region if self.accelerator.platform is Platform.CLOUD_RUN else self.accelerator.locations[0]
+
     def _pinning(self) -> Findings:
-        loose = [f"image {image.upstream}" for image in self.images.values() if not image.pinned]
-        loose += [f"weights {weights.hub_id}@{weights.revision}" for weights in self.weights if not weights.pinned]
-        if not loose:
+        what = ", ".join(unpinned(self.images, self.weights))
+        if not what:
             return Findings()
-        what = ", ".join(loose)
         if not self.settings.images.require_pinned:
             self.notes.append(
                 f"Not pinned: {what}. The same plan may deploy something else tomorrow; `gemma4 pin` fixes them."
@@ -411,17 +377,9 @@ class _Planner:
                 instance.max_instances,
                 scaling.zonal_redundancy,
             )
-        if self.zone is None:
-            return MachineRental(self.accelerator, self.accelerator.locations[0])
-        tpu = self.settings.tpu
-        return TpuRental(
-            self.accelerator,
-            self.zone,
-            self.region,
-            tpu.provisioning,
-            len(tpu.slices),
-            parse_duration(tpu.max_run_duration),
-        )
+        if self.slices is not None:
+            return TpuRental(self.slices, self.region)
+        return MachineRental(self.accelerator, self._location)
 
     def _ready_timeout_s(self, startup: StartupEstimate) -> int:
         chosen = self.settings.serving.ready_timeout

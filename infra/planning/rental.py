@@ -5,13 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 from infra.catalog import Accelerator, Catalog, Price
+from infra.planning.slices import Provisioning, SlicesPlan
 
 MONTH_H = 730
-
-Provisioning = Literal["flex-start", "spot", "on-demand"]
 
 
 @dataclass(frozen=True)
@@ -85,44 +83,39 @@ class CloudRunRental(Rental):
 class TpuRental(Rental):
     """Slices, and the gateway's instance before them that is kept and billed by request."""
 
-    accelerator: Accelerator
-    zone: str
+    slices: SlicesPlan
     gateway_region: str
-    provisioning: Provisioning
-    slices: int
-    max_run_duration_s: int
-    gateway_instances: int = 1
-    gateway_cpu: float = 1.0
-    gateway_memory_gib: float = 0.5
 
     def replica(self, catalog: Catalog) -> Iterator[LineItem]:
-        yield self._chips(catalog, self.provisioning)
+        yield self._chips(catalog, self.slices.provisioning)
 
     def kept(self, catalog: Catalog) -> Iterator[LineItem]:
-        hours = MONTH_H * self.gateway_instances
-        region = self.gateway_region
-        yield price_line(catalog, "gateway vCPU", self.gateway_cpu * hours, "cloud-run-idle-vcpu", region)
-        yield price_line(catalog, "gateway memory", self.gateway_memory_gib * hours, "cloud-run-idle-memory", region)
+        gateway, region = self.slices.gateway, self.gateway_region
+        hours = MONTH_H * gateway.min_instances
+        memory_gib = gateway.memory_mib / 1024
+        yield price_line(catalog, "gateway vCPU", gateway.cpu * hours, "cloud-run-idle-vcpu", region)
+        yield price_line(catalog, "gateway memory", memory_gib * hours, "cloud-run-idle-memory", region)
 
     @property
     def replicas(self) -> int:
-        return self.slices
+        return len(self.slices.names)
 
     @property
     def run_hours(self) -> float | None:
-        return self.max_run_duration_s / 3600 if self.provisioning == "flex-start" else None
+        seconds = self.slices.max_run_duration_s
+        return None if seconds is None else seconds / 3600
 
     def notes(self, catalog: Catalog) -> Iterator[str]:
         yield "The gateway is priced between requests; while it forwards some, its CPU costs about ten times as much."
-        if self.provisioning != "spot":
+        if self.slices.provisioning != "spot":
             return
         spot, flex = self._chips(catalog, "spot"), self._chips(catalog, "flex-start")
         if spot.price.usd > flex.price.usd:
             yield f"Spot is dearer here than flex-start: ${spot.price.usd} against ${flex.price.usd} a chip-hour."
 
     def _chips(self, catalog: Catalog, provisioning: Provisioning) -> LineItem:
-        region = _region_of(self.zone)
-        return price_line(catalog, f"chips, {provisioning}", self.accelerator.devices, f"v6e-{provisioning}", region)
+        chips, region = self.slices.chips, self.slices.region
+        return price_line(catalog, f"chips, {provisioning}", chips, f"v6e-{provisioning}", region)
 
 
 @dataclass(frozen=True)
@@ -134,14 +127,10 @@ class MachineRental(Rental):
 
     def replica(self, catalog: Catalog) -> Iterator[LineItem]:
         machine = self.accelerator.machine_type or self.accelerator.id
-        yield price_line(catalog, machine, 1, machine, _region_of(self.zone))
+        yield price_line(catalog, machine, 1, machine, self.zone.rsplit("-", 1)[0])
 
 
 def price_line(catalog: Catalog, label: str, quantity: float, sku: str, region: str) -> LineItem:
     """`quantity` units of `sku` in `region`, beyond what is free of charge; CatalogError for an unknown sku."""
     price = catalog.price(sku, region)
     return LineItem(label, quantity, max(0.0, quantity - price.free_allowance) * price.usd, price, region)
-
-
-def _region_of(zone: str) -> str:
-    return zone.rsplit("-", 1)[0]

@@ -6,7 +6,6 @@ It names places and never holds a secret. containers/tpu/README.md says what eac
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 from infra.planning.plan import Plan
@@ -15,8 +14,6 @@ from infra.planning.vllm import PORT, TPU_WEIGHTS
 SCHEMA = 1
 DRAIN_S = 45
 """What requests get to finish when a server is told to stop."""
-VPC_ADDRESS = "${VPC_ADDRESS}"
-"""The supervisor puts the machine's own address here: the server listens in the VPC and nowhere else."""
 
 
 def serving_spec(plan: Plan, *, image: str, token_secret: str | None) -> str:
@@ -29,7 +26,7 @@ def serving_spec(plan: Plan, *, image: str, token_secret: str | None) -> str:
         "model": plan.model.hub_id,
         "image": image,
         "registry": _registry(image),
-        "argv": _in_the_vpc(plan.command.argv),
+        "argv": list(plan.command.argv),
         "env": dict(sorted(plan.command.env.items())),
         "weights": _weights(plan),
         "hfTokenSecret": token_secret,
@@ -38,11 +35,6 @@ def serving_spec(plan: Plan, *, image: str, token_secret: str | None) -> str:
         "drainSeconds": DRAIN_S,
     }
     return json.dumps(spec, indent=1)
-
-
-def _in_the_vpc(argv: Sequence[str]) -> list[str]:
-    host = argv.index("--host") + 1
-    return [*argv[:host], VPC_ADDRESS, *argv[host + 1 :]]
 
 
 def _weights(plan: Plan) -> list[dict[str, str]]:

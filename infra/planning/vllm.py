@@ -18,6 +18,8 @@ from infra.catalog.flags import flag_table, normal_spelling
 from infra.planning.settings import Settings
 
 PORT = 8000
+VPC_ADDRESS = "${VPC_ADDRESS}"
+"""A slice's supervisor puts the machine's own address here: the server listens in the VPC and nowhere else."""
 MOUNT = "/mnt/weights"
 TPU_WEIGHTS = "/dev/shm/weights"  # noqa: S108 the node's memory file system, where tmpfs is the point
 LARGE_DEVICE_GIB = 70  # vLLM's own defaults change at this device size (facts of vLLM 0.32)
@@ -102,8 +104,8 @@ def command_of(
     env = _environment(settings, accelerator)
     spec_hash = _hash(image, revision, env, argv)
     names = ["--served-model-name", model.hub_id, spec_hash]
-    everywhere = "0.0.0.0"  # noqa: S104 inside the container
-    return Command((*argv, *names, "--host", everywhere, "--port", str(PORT)), env, spec_hash)
+    host = VPC_ADDRESS if accelerator.backend is Backend.TPU else "0.0.0.0"  # noqa: S104 inside the container
+    return Command((*argv, *names, "--host", host, "--port", str(PORT)), env, spec_hash)
 
 
 def _flags(

@@ -10,11 +10,13 @@ from infra.config import load
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 plan, _ = load()
-for name in plan.settings.tpu.slices:
+assert plan.slices is not None
+for name in plan.slices.names:
     made = TpuSlice(
         f"slice-{name}",
         TpuSliceArgs(
             plan=plan,
+            slices=plan.slices,
             slice=name,
             network=f"projects/{plan.names.project}/global/networks/n",
             subnetwork=f"projects/{plan.names.project}/regions/us-east5/subnetworks/s",

@@ -12,6 +12,7 @@ from infra.errors import Fault
 from infra.planning.cost import CostEstimate, LineItem
 from infra.planning.plan import Plan
 from infra.planning.quantities import Band
+from infra.planning.slices import SlicesPlan
 from infra.planning.speed import Rate
 
 SCHEMA = 1
@@ -67,6 +68,7 @@ def as_json(plan: Plan, resources: ResourceList | None = None) -> dict[str, Any]
         "speed": _speed(plan),
         "startup": _startup(plan),
         "probes": _probes(plan),
+        "slices": None if plan.slices is None else _slices(plan.slices),
         "cost": _cost(plan.cost),
         "vllm": {
             "version": plan.engine.vllm_version,
@@ -182,6 +184,19 @@ def _probes(plan: Plan) -> dict[str, Any]:
             "failureThreshold": probe.failure_threshold,
             "windowS": probe.window_s,
         }
+    }
+
+
+def _slices(slices: SlicesPlan) -> dict[str, Any]:
+    return {
+        "names": list(slices.names),
+        "provisioning": slices.provisioning,
+        "chips": slices.chips,
+        "quota": slices.quota,
+        "validUntilDurationS": slices.valid_until_duration_s,
+        "maxRunDurationS": slices.max_run_duration_s,
+        "waitForCapacityS": slices.wait_for_capacity_s,
+        "gatewayInFlightLimit": slices.gateway.in_flight_limit,
     }
 
 

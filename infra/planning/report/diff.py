@@ -45,15 +45,19 @@ def _plain(before: Json, after: Json) -> Iterator[Change]:
         ("Accelerator", ("accelerator", "id")),
         ("Region", ("accelerator", "region")),
         ("Zone", ("accelerator", "zone")),
+        ("Slices", ("slices", "names")),
+        ("Provisioning", ("slices", "provisioning")),
         ("Image", ("vllm", "image")),
         ("Ingress", ("access", "ingress")),
+        ("May call", ("access", "invokers")),
     ):
         old, new = _at(before, path), _at(after, path)
         if old != new:
-            yield Change(subject, str(old or ""), str(new or ""), _tone(subject, old, new))
-    old_callers, new_callers = _at(before, ("access", "invokers")) or [], _at(after, ("access", "invokers")) or []
-    if old_callers != new_callers:
-        yield Change("May call", ", ".join(old_callers), ", ".join(new_callers))
+            yield Change(subject, _said(old), _said(new), _tone(subject, old, new))
+
+
+def _said(value: Any) -> str:
+    return ", ".join(value) if isinstance(value, list) else str(value or "")
 
 
 _RANKS = ("refused", "tight", "fits")
@@ -74,7 +78,9 @@ _NUMBERS: tuple[tuple[str, tuple[str, ...], Any, int], ...] = (
     ("First token", ("speed", "ttftS", "mid"), lambda v: f"≈ {v:.2f} s", -1),
     ("Start from zero", ("startup", "fromZeroS", "mid"), lambda v: f"≈ {read_duration(v)}", -1),
     ("Probe window", ("probes", "startup", "windowS"), read_duration, 0),
+    ("Slices end after", ("slices", "maxRunDurationS"), read_duration, 0),
     ("$/hour running", ("cost", "usdPerHour"), read_usd, -1),
+    ("$ until the slices end", ("cost", "usdPerRun"), read_usd, -1),
     ("$/month idle", ("cost", "usdPerMonthIdle"), read_usd, -1),
     ("$/M output tokens", ("cost", "usdPerMillionOutputTokens", "planned", "mid"), lambda v: f"≈ {read_usd(v)}", -1),
 )

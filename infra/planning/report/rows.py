@@ -10,6 +10,7 @@ from infra.catalog import GIB, Platform
 from infra.planning.plan import Plan
 from infra.planning.quantities import Band, read_duration, read_rate, read_usd
 from infra.planning.report.data import ResourceList, ResourceRow
+from infra.planning.slices import SlicesPlan
 
 Row = tuple[str, list[str]]
 
@@ -27,6 +28,7 @@ def plan_rows(plan: Plan) -> list[Row]:
         ("Capacity", list(_capacity(plan))),
         ("Speed", list(_speed(plan))),
         ("Start", list(_start(plan))),
+        *([("Slices", list(_slices(plan.slices)))] if plan.slices else []),
         ("Cost", list(_cost(plan))),
         ("Access", [_access(plan)]),
         ("Basis", list(_basis(plan))),
@@ -121,6 +123,18 @@ def _first(plan: Plan, seconds: float) -> str:
     if plan.accelerator.platform is not Platform.CLOUD_RUN:
         return ", once capacity is granted"
     return f"; ≈ {read_duration(seconds)} the first time"
+
+
+def _slices(slices: SlicesPlan) -> Iterator[str]:
+    count = len(slices.names)
+    lasts = "until deleted" if slices.max_run_duration_s is None else read_duration(slices.max_run_duration_s)
+    yield (
+        f"{', '.join(slices.names)}: {slices.provisioning}, {lasts}; queued for at most "
+        f"{read_duration(slices.valid_until_duration_s)}, `pulumi up` waits {read_duration(slices.wait_for_capacity_s)}"
+    )
+    yield f"{count * slices.chips} chips of {slices.quota} in {slices.zone}"
+    gateway = slices.gateway
+    yield f"the gateway admits {gateway.in_flight_limit} requests at once, and answers 429 to the next"
 
 
 def _cost(plan: Plan) -> Iterator[str]:
