@@ -76,6 +76,17 @@ class TestSettings:
         unknown = [api for api in Api if f"{api.variable.removeprefix('GOOGLE_').lower()}: " not in provider]
         assert unknown == []
 
+    @pytest.mark.parametrize(
+        ("endpoint", "asked"),
+        [
+            ("https://tpu-psc.p.googleapis.com/v2/", "https://tpu-psc.p.googleapis.com/v2alpha1/x"),
+            ("https://tpu-psc.p.googleapis.com/v2alpha1", "https://tpu-psc.p.googleapis.com/v2alpha1/x"),
+            ("http://127.0.0.1:9/tpu/", "http://127.0.0.1:9/tpu/x"),
+        ],
+    )
+    def test_an_endpoint_with_the_provider_s_version_is_asked_for_ours(self, endpoint: str, asked: str) -> None:
+        assert Access.read({"tpuV2CustomEndpoint": endpoint}.get, {}).url(Api.TPU, "x") == asked
+
     def test_a_setting_beats_the_environment_and_the_environment_beats_the_default(self) -> None:
         env = {"GOOGLE_TPU_V2_CUSTOM_ENDPOINT": "http://env/tpu/", "GOOGLE_STORAGE_CUSTOM_ENDPOINT": "http://env/s/"}
         access = Access.read({"tpuV2CustomEndpoint": "http://set/tpu/"}.get, env)

@@ -52,6 +52,8 @@ class Api(Enum):
         return self.address.split("/")[2]
 
 
+_VERSION = re.compile(r"/v\d+(?:(?:alpha|beta)\d+)?$")
+
 # Settings that are no endpoints, each with the environment variables the provider falls back to, first one first.
 VARIABLES = {
     "accessToken": ("GOOGLE_OAUTH_ACCESS_TOKEN",),
@@ -89,8 +91,11 @@ class Access:
         )
 
     def url(self, api: Api, path: str) -> str:
-        base = self.endpoints.get(api) or api.address
-        return f"{base.rstrip('/')}/{path}"
+        """The address of `path`. An endpoint of another version, which the provider may want, is asked for ours."""
+        base = (self.endpoints.get(api) or api.address).rstrip("/")
+        if own := _VERSION.search(api.address.rstrip("/")):
+            base = _VERSION.sub(own.group(), base)
+        return f"{base}/{path}"
 
     def required_project(self) -> str:
         if not self.project:
