@@ -19,8 +19,13 @@ from typing import Any
 
 import yaml
 
+from infra.ops.inputs import plan_stack
+from infra.planning.plan import Plan
 from tests.fakes.google import FakeGoogle
+from tests.fakes.staging import stage_into
+from tests.fakes.vllm import FakeVllm
 
+TOKEN = "hf_engine_test_token_0123456789"
 ROOT = Path(__file__).resolve().parents[2]
 TOOLS = ("pulumi", "pulumi-language-python", "pulumi-resource-gcp")
 _COPIED = ("infra", "containers", "__main__.py", "Pulumi.yaml")
@@ -123,6 +128,10 @@ class Engine:
         found: dict[str, Any] = json.loads(self.run("stack", "output", "--json", "--stack", self.stack).output)
         return found
 
+    def plan(self) -> Plan:
+        """What the stack as configured plans."""
+        return plan_stack(self.stack, root=self.project).plan
+
     def _prepare(self, folder: Path) -> dict[str, str]:
         home, state = folder / "home", folder / "state"
         version = importlib.metadata.version("pulumi-gcp")
@@ -154,3 +163,12 @@ class Engine:
                 shutil.copy(source, target)
         settings = self.project / "Pulumi.yaml"
         settings.write_text(settings.read_text().replace("virtualenv: .venv", f"virtualenv: {sys.prefix}"))
+
+
+def serve(server: FakeVllm, google: FakeGoogle, stack: Engine) -> None:
+    """Let the server be what the stack as configured plans, and the bucket have what it reads."""
+    plan = stack.plan()
+    server.model, server.spec_hash = plan.model.hub_id, plan.command.spec_hash
+    server.max_model_len, server.kv_tokens = plan.engine.max_model_len, plan.capacity.tokens
+    google.run.serve_at(server.url)
+    google.run.executor = stage_into(google, plan.weights)

@@ -3,63 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-from infra.ops.inputs import plan_stack
-from infra.ops.plan_command import list_resources
-from tests.engine.harness import Engine, missing_tools
+from tests.engine.harness import TOKEN, Engine, serve
 from tests.fakes.google import FakeGoogle
-from tests.fakes.staging import stage_into
 from tests.fakes.vllm import FakeVllm
 
-pytestmark = [pytest.mark.engine, pytest.mark.skipif(bool(missing_tools()), reason=missing_tools() or "tools are here")]
-
-TOKEN = "hf_engine_test_token_0123456789"
 CHANGE = {"gemma4:serving": {"maxModelLen": 4096}}
-
-
-@pytest.fixture
-def google() -> Iterator[FakeGoogle]:
-    with FakeGoogle() as fake:
-        yield fake
-
-
-@pytest.fixture
-def server() -> Iterator[FakeVllm]:
-    with FakeVllm() as fake:
-        yield fake
 
 
 def engine(tmp_path: Path, google: FakeGoogle, stack: str) -> Engine:
     made = Engine(tmp_path, google, stack, {"gemma4:access": {"invokers": ["group:ml@example.com"]}})
     made.set_secret("gemma4:hfToken", TOKEN)
     return made
-
-
-def serve(server: FakeVllm, google: FakeGoogle, stack: Engine) -> None:
-    """Let the server be what the stack as configured plans."""
-    plan = plan_stack(stack.stack, root=stack.project).plan
-    server.model, server.spec_hash = plan.model.hub_id, plan.command.spec_hash
-    server.max_model_len, server.kv_tokens = plan.engine.max_model_len, plan.capacity.tokens
-    google.run.serve_at(server.url)
-    google.run.executor = stage_into(google, plan.weights)
-
-
-@pytest.mark.parametrize("stack", ["l4", "l4-31b", "rtx6000"])
-class TestPreview:
-    def test_counts_what_the_plan_lists_and_shows_the_plan_once(
-        self, tmp_path: Path, google: FakeGoogle, stack: str
-    ) -> None:
-        made = engine(tmp_path, google, stack)
-        outcome = made.preview()
-        planned = plan_stack(stack, root=made.project)
-        assert outcome.summary == {"to create": len(list_resources(planned).rows)}
-        assert outcome.output.count("Capacity   ") == 1
-        assert "warning" not in outcome.output.lower().replace("warning    probes.startup", "")
-        assert google.unknown == []
 
 
 class TestLifecycle:

@@ -12,35 +12,14 @@ from typing import Any
 
 import pytest
 
-from infra.ops.inputs import plan_stack
-from tests.engine.harness import Engine, missing_tools
+from tests.engine.harness import TOKEN, Engine, serve
 from tests.fakes.google import FakeGoogle
-from tests.fakes.staging import stage_into
 from tests.fakes.vllm import FakeVllm
 
-pytestmark = [
-    pytest.mark.engine,
-    pytest.mark.skipif(bool(missing_tools()), reason=missing_tools() or "tools are here"),
-]
-
-TOKEN = "hf_engine_test_token_0123456789"
 BLUE, GREEN = "gemma4-v6e4-blue", "gemma4-v6e4-green"
 PLACE = "projects/demo-project/locations/us-east5-a/queuedResources"
 ONLY = Path(__file__).with_name("slices_only.py")
 QUEUED = f"/queuedResources/{BLUE}"
-
-
-@pytest.fixture
-def google() -> Iterator[FakeGoogle]:
-    with FakeGoogle() as fake:
-        yield fake
-
-
-@pytest.fixture
-def server() -> Iterator[FakeVllm]:
-    with FakeVllm() as fake:
-        fake.prefixes = ("/slices/blue", "/slices/green")
-        yield fake
 
 
 @pytest.fixture
@@ -59,15 +38,6 @@ def slices(stack: Engine) -> Engine:
     """The same project with another program."""
     shutil.copy(ONLY, stack.project / "__main__.py")
     return stack
-
-
-def serve(server: FakeVllm, google: FakeGoogle, stack: Engine) -> None:
-    """Let every slice serve what the stack as configured plans."""
-    plan = plan_stack(stack.stack, root=stack.project).plan
-    server.model, server.spec_hash = plan.model.hub_id, plan.command.spec_hash
-    server.max_model_len, server.kv_tokens = plan.engine.max_model_len, plan.capacity.tokens
-    google.run.serve_at(server.url)
-    google.run.executor = stage_into(google, plan.weights)
 
 
 def outputs_of(stack: Engine, kind: str, slice_name: str = "blue") -> dict[str, Any]:
