@@ -352,6 +352,28 @@ class TestOptionsOfAStack:
             ("user:me@example.com", "roles/iam.serviceAccountOpenIdTokenCreator")
         ]
 
+    @platforms
+    def test_taking_one_member_out_leaves_every_other_grant_alone(self, name: str) -> None:
+        """A grant that moved to another member's name would be replaced, and its old member's right deleted."""
+        ann, ben = "group:ann@example.com", "serviceAccount:ben@my-project.iam.gserviceaccount.com"
+        many, fewer = (
+            grants(run_with(name, access={"invokers": members, "deployers": members}))
+            for members in ([ann, ben], [ben])
+        )
+        gone = {key for key, inputs in many.items() if inputs["member"] == ann}
+        assert len(gone) == 2
+        assert fewer == {key: inputs for key, inputs in many.items() if key not in gone}
+        assert grants(run_with(name, access={"invokers": [ben, ann], "deployers": [ben, ann]})) == many
+
+    @platforms
+    def test_a_member_written_twice_and_the_stacks_own_account_are_granted_once(self, name: str) -> None:
+        own = f"serviceAccount:{names_of(name, PROJECT, None).email(names_of(name, PROJECT, None).invoker)}"
+        members = ["user:ann@example.com", "user:Ann@example.com", "user:ann@example.com", own]
+        once, twice = (
+            grants(run_with(name, access={"invokers": listed})) for listed in (["user:ann@example.com"], members)
+        )
+        assert twice == once
+
     def test_somebody_elses_bucket_is_read_and_never_managed(self) -> None:
         ran = run_with("l4", weights={"source": "existing", "bucket": "theirs"})
         assert of_type(ran, "storage/bucket:Bucket") == []
@@ -384,6 +406,11 @@ class TestOptionsOfAStack:
             told = [word for text in sent if isinstance(text, str) for _, word in values(parsed(text))]
             everywhere = {"0.0.0.0"}  # on a machine in the VPC, its own address there stands instead
             assert set(plan.command.argv[2:]) - everywhere <= set(told)
+
+
+def grants(ran: Run) -> dict[str, Mapping[str, Any]]:
+    """Every grant of a run by its name, with what it grants to whom."""
+    return {item.name: item.inputs for item in ran.resources if "member" in item.inputs}
 
 
 def parsed(text: str) -> Any:

@@ -11,9 +11,10 @@ import pulumi
 import pulumi_gcp as gcp
 
 from infra.catalog import Platform
+from infra.components.members import by_name
 from infra.planning.plan import Plan
 
-_ALWAYS = ("iam", "iamcredentials", "run", "artifactregistry", "storage", "compute", "logging")
+_ALWAYS = ("cloudresourcemanager", "iam", "iamcredentials", "run", "artifactregistry", "storage", "compute", "logging")
 _BY_PLATFORM = {Platform.TPU_QUEUED_RESOURCE: ("tpu", "secretmanager")}
 
 
@@ -45,6 +46,12 @@ class Foundation(pulumi.ComponentResource):
         self._let_deployers_check()
         self.token_secret, self._token_ready = self._token(args)
         self.register_outputs({"runtime": self.runtime.email, "invoker": self.invoker.email})
+
+    @property
+    def further_invokers(self) -> dict[str, str]:
+        """Who may call beside the stack's invoker account, by the end of the grant's name."""
+        names = self._plan.names
+        return by_name(self._plan.settings.access.invokers, without=f"serviceAccount:{names.email(names.invoker)}")
 
     def account(self, role: str, account_id: str, purpose: str) -> gcp.serviceaccount.Account:
         """A service account of this stack without any role."""
@@ -83,9 +90,9 @@ class Foundation(pulumi.ComponentResource):
         )
 
     def _let_deployers_check(self) -> None:
-        for number, member in enumerate(self._plan.settings.access.deployers):
+        for suffix, member in by_name(self._plan.settings.access.deployers).items():
             gcp.serviceaccount.IAMMember(
-                f"{self._name}-deployer-{number}",
+                f"{self._name}-deployer-{suffix}",
                 service_account_id=self.invoker.name,
                 role="roles/iam.serviceAccountOpenIdTokenCreator",
                 member=member,

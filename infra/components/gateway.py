@@ -69,8 +69,13 @@ class Gateway(pulumi.ComponentResource):
                 parent=self, depends_on=list(args.ready), ignore_changes=["client", "clientVersion"]
             ),
         )
-        members: list[pulumi.Input[str]] = [args.foundation.invoker.member, *args.plan.settings.access.invokers]
-        self.callable = [self._may_call(f"{name}-invoker-{number}", member) for number, member in enumerate(members)]
+        self.callable = [
+            self._may_call(f"{name}-invoker", args.foundation.invoker.member),
+            *(
+                self._may_call(f"{name}-invoker-{suffix}", member)
+                for suffix, member in args.foundation.further_invokers.items()
+            ),
+        ]
         self.register_outputs({"url": self.service.uri})
 
     def _may_call(self, name: str, member: pulumi.Input[str]) -> pulumi.Resource:
