@@ -24,8 +24,8 @@ class TestTheConfigurationIsAFunctionOfItsInput:
 
     def test_a_slice_without_an_address_is_named_but_not_balanced(self) -> None:
         text = render({"blue": BLUE, "green": ""})
-        assert text.count(f"server {BLUE}:8000") == 2
-        assert len(re.findall(r"^\s+server \d", text, re.MULTILINE)) == 2
+        assert text.count(f"server {BLUE}:8000") == 3
+        assert len(re.findall(r"^\s+server \d", text, re.MULTILINE)) == 3
         assert "location /slices/green/ { add_header Retry-After" in text
 
     def test_nothing_is_left_to_fill_in(self) -> None:
@@ -58,11 +58,19 @@ class TestTheConfigurationIsAFunctionOfItsInput:
             render({"blue": BLUE}, in_flight_limit=0)
 
     def test_silence_is_the_only_answer_that_keeps_the_startup_probe_waiting(self) -> None:
-        block = render({"blue": BLUE}).partition(f"location = {READY_PATH} {{")[2].partition("}")[0]
+        block = render({"blue": BLUE}).partition(f"location = {READY_PATH} {{")[2].partition("location /")[0]
         assert "proxy_next_upstream off;" in block  # one slice a probe, so that it is over before the probe's time-out
         assert "error_page 404 500 502 503 =200 /gateway/up;" in block  # and not 504
         probed = render({"blue": BLUE, "green": GREEN}).partition("upstream reach {")[2].partition("}")[0]
         assert probed.count("max_fails=0;") == probed.count("server ") == 2  # else silence turns into "none is alive"
+
+    def test_no_failure_mark_leaves_a_request_without_a_server_to_ask(self) -> None:
+        balanced = render({"blue": BLUE, "green": GREEN}).partition("upstream slices {")[2].partition("}")[0]
+        for server in (f"{BLUE}:8000", f"{GREEN}:8000"):
+            assert re.findall(rf"server {server} (.*);", balanced) == [
+                "max_fails=1 fail_timeout=10s",
+                "max_fails=0 backup",
+            ]
 
     def test_an_address_that_ends_like_another_is_not_taken_for_it(self) -> None:
         text = render({"blue": BLUE, "green": f"1{BLUE}"})

@@ -6,11 +6,13 @@ import http.client
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +78,17 @@ def until(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.002)
+
+
+@contextmanager
+def silent(address: str) -> Iterator[int]:
+    """A port that takes no connection and refuses none, as a machine that is gone: its queue is full."""
+    with socket.create_server((address, 0), backlog=0) as listener, ExitStack() as waiting:
+        for _ in range(4):
+            caller = waiting.enter_context(socket.socket())
+            caller.setblocking(False)
+            caller.connect_ex(listener.getsockname())
+        yield int(listener.getsockname()[1])
 
 
 class TestEveryConfigurationIsValid:
@@ -162,6 +175,25 @@ class TestRequestsGoWhereTheyCanBeServed:
         blue.kill()
         answers = [gateway.request("POST", CHAT, {}) for _ in range(40)]
         assert [(answer.status, body) for answer, body in answers] == [(200, {"slice": "green"})] * 40
+
+    def test_a_slice_that_answers_before_the_body_is_whole_is_not_taken_for_dead(self, start: Start) -> None:
+        """vLLM answers a POST to a path that it does not know at once, and resets the rest of a large body."""
+        gateway = start()
+        for _ in range(6):
+            with suppress(OSError, http.client.HTTPException):  # what becomes of the caller is the network's choice
+                gateway.request("POST", "/chat/completions", b"x" * 4_000_000)
+        until(lambda: len(gateway.log()) == 6)
+        assert [gateway.request("GET", "/v1/models")[0].status for _ in range(20)] == [200] * 20
+        assert gateway.request("POST", CHAT, b"x" * 4_000_000)[0].status == 200
+
+    def test_nobody_sees_that_one_of_two_is_dead_and_with_both_dead_it_is_said_at_once(
+        self, start: Start, blue: FakeSlice, green: FakeSlice
+    ) -> None:
+        gateway = start()
+        blue.kill()
+        assert [gateway.request("GET", "/v1/models")[0].status for _ in range(20)] == [200] * 20
+        green.kill()
+        assert [gateway.request("GET", "/v1/models")[0].status for _ in range(5)] == [503] * 5
 
     def test_a_slice_that_comes_back_is_used_again(self, start: Start, blue: FakeSlice, green: FakeSlice) -> None:
         gateway = start({"blue": blue.address})
@@ -298,6 +330,16 @@ class TestTheGatewayAnswersForItself:
         blue.kill()
         assert gateway.request("GET", READY_PATH)[0].status == 200
 
+    def test_it_comes_up_before_a_slice_that_has_ended_once_no_vpc_would_take_so_long(self, start: Start) -> None:
+        with silent("127.0.0.4") as port:
+            gateway = Gateway({"blue": "127.0.0.4"}, port, patience_s=0)
+            try:
+                until(lambda: (gateway.folder / "waited").exists())
+                assert gateway.request("GET", READY_PATH)[0].status == 200
+            finally:
+                gateway.close()
+        assert not (start().folder / "waited").exists()  # else a fresh instance would take requests without a VPC
+
     def test_the_startup_probe_marks_no_slice_as_failed(self, start: Start, blue: FakeSlice) -> None:
         gateway = start()
         blue.kill()
@@ -412,7 +454,7 @@ class TestTheContainerEndsWell:
     def test_a_configuration_that_nginx_refuses_ends_the_container(self) -> None:
         folder = tempfile.mkdtemp(prefix="gateway-")
         try:
-            assert launch("nonsense;", folder).wait(PATIENCE_S) == 1
+            assert launch("nonsense;", folder, patience_s=0).wait(PATIENCE_S) == 1
             assert "nonsense" in Path(folder, "stderr").read_text()
         finally:
             shutil.rmtree(folder)

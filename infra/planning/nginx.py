@@ -29,6 +29,10 @@ ENV_NAME = "NGINX_CONF"
 """Environment variable that carries the configuration."""
 SCRATCH = "/tmp"  # noqa: S108 - the only folder that the image's user may write; private to the container
 
+VPC_PATIENCE_S = 100
+"""After this, silence is no longer the VPC's: Direct VPC egress of a fresh instance passes nothing for 20 to 80 s."""
+
+_WAITED = "waited"
 _WAITING_RETRY_S = 60
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 _PROJECT = re.compile(r"[a-z][a-z0-9.:-]*")
@@ -64,7 +68,7 @@ def render_nginx(
         timeout=REQUEST_TIMEOUT_MAX_S,
         names_by_address=_lines(f'"~\\b{re.escape(server)}$" {name};' for name, server in serving.items()),
         upstreams=_upstreams(serving) if serving else "",
-        ready=_READY if serving else "return 200;",
+        ready=_READY.substitute(waited=f"{scratch}/{_WAITED}") if serving else "return 200;",
         locations="\n".join(_location(name, serving.get(name)) for name in sorted(slices)),
         unknown=_answer(404, "NotFoundError", f"no such slice; there is {', '.join(sorted(slices)) or 'none'}"),
         limit=in_flight_limit,
@@ -79,8 +83,10 @@ def render_nginx(
     )
 
 
-def launch_script(scratch: str = SCRATCH) -> str:
+def launch_script(scratch: str = SCRATCH, *, patience_s: int = VPC_PATIENCE_S) -> str:
     """Shell text that starts nginx on the configuration in the environment, and ends with its exit status.
+
+    After `patience_s` a file lets the startup probe take silence for slices that have ended.
 
     Cloud Run ends an instance with SIGTERM and waits 10 s. nginx takes that as an order to cut every stream, so the
     shell stays to pass it on as SIGQUIT: nothing new, but what runs may finish. No "$(" here: Cloud Run would read a
@@ -88,6 +94,7 @@ def launch_script(scratch: str = SCRATCH) -> str:
     """
     return (
         f'printf %s "${ENV_NAME}" >{scratch}/nginx.conf; '
+        f"(sleep {patience_s}; : >{scratch}/{_WAITED}) & "  # before nginx, whose number $! must be
         "trap 'kill -QUIT $!' TERM; "
         f'nginx -e stderr -c {scratch}/nginx.conf -g "daemon off;" & '
         "while kill -0 $! 2>/dev/null; do wait $!; done"
@@ -113,6 +120,7 @@ def _upstreams(serving: Mapping[str, str]) -> str:
     servers = serving.values()
     return _UPSTREAMS.substitute(
         balanced=_lines(f"server {server} max_fails=1 fail_timeout=10s;" for server in servers),
+        again=_lines(f"server {server} max_fails=0 backup;" for server in servers),
         probed=_lines(f"server {server} max_fails=0;" for server in servers),
     )
 
@@ -144,17 +152,21 @@ class _Nginx(Template):
 
 _UNAVAILABLE = "ServiceUnavailableError"
 
-_READY = """\
-proxy_pass http://reach/health;
+_READY = _Nginx("""\
+if (-f %waited) { return 200; }
+            proxy_pass http://reach/health;
             proxy_next_upstream off;
             proxy_read_timeout 2s;
             proxy_intercept_errors on;
-            error_page 404 500 502 503 =200 /gateway/up;"""
+            error_page 404 500 502 503 =200 /gateway/up;""")
 
 _UPSTREAMS = _Nginx("""\
 upstream slices {
         least_conn;
         %balanced
+        # Asked when all above are marked: a slice that answered before it had read a whole body and then closed, as
+        # vLLM does on a path that it does not know, looks like a dead one, and two such requests would mark two.
+        %again
     }
 
     upstream reach {                         # for the startup probe, whose failures must leave no mark
@@ -225,7 +237,8 @@ http {
 
         location = /gateway/up { access_log off; default_type text/plain; return 200 "ok\\n"; }
 
-        # Startup probe. Is the VPC up? An answer or a refusal: yes. Silence (504): not yet.
+        # Startup probe. Is the VPC up? An answer or a refusal: yes. Silence (504): not yet; or, when it has lasted
+        # longer than a VPC takes, yes, and all slices have ended: the service must come up for the next one all the same.
         location = /gateway/ready {
             access_log off;
             %ready

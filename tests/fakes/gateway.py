@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from infra.planning.nginx import ENV_NAME, launch_script, render_nginx
+from infra.planning.nginx import ENV_NAME, VPC_PATIENCE_S, launch_script, render_nginx
 from tests.fakes.slices import PATIENCE_S
 
 Body = dict[str, Any] | bytes | Iterable[bytes] | None
@@ -47,7 +47,14 @@ def missing() -> str:
 class Gateway:
     """nginx as the container starts it. `slices` maps names to addresses."""
 
-    def __init__(self, slices: Mapping[str, str], server_port: int, *, in_flight_limit: int = 64) -> None:
+    def __init__(
+        self,
+        slices: Mapping[str, str],
+        server_port: int,
+        *,
+        in_flight_limit: int = 64,
+        patience_s: int = VPC_PATIENCE_S,
+    ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="gateway-"))
         self.folder.chmod(0o755)  # nginx started as root works as another user
         for _ in range(3):  # somebody may take the port before nginx does
@@ -61,7 +68,7 @@ class Gateway:
                 port=self.port,
                 scratch=scratch,
             )
-            self.process = launch(text, scratch)
+            self.process = launch(text, scratch, patience_s)
             if self._starts():
                 return
         errors = (self.folder / "stderr").read_text()
@@ -120,12 +127,12 @@ class Gateway:
         return self.request("GET", "/gateway/up")[0].status == 200
 
 
-def launch(configuration: str, scratch: str) -> subprocess.Popen[bytes]:
+def launch(configuration: str, scratch: str, patience_s: int = VPC_PATIENCE_S) -> subprocess.Popen[bytes]:
     """The container's command, in a process group of its own; output goes to files in `scratch`."""
     environment = {"PATH": PATH, ENV_NAME: configuration}
     with open(f"{scratch}/stdout", "ab") as stdout, open(f"{scratch}/stderr", "ab") as stderr:
         return subprocess.Popen(
-            ["sh", "-c", launch_script(scratch)],
+            ["sh", "-c", launch_script(scratch, patience_s=patience_s)],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=stdout,

@@ -80,6 +80,9 @@ class _Exchange(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self._note()
+        if not self.path.startswith("/v1/"):
+            self.close_connection = True  # and what comes of the body is answered by a reset, as from vLLM
+            return self._reply(404, {"detail": "Not Found"})
         body = bytearray()
         while missing_bytes := int(self.headers["Content-Length"]) - len(body):
             piece = self.rfile.read1(missing_bytes)
