@@ -54,11 +54,13 @@ class RefusedError(Gemma4Error):
 
 
 class GoogleError(Gemma4Error):
-    """A Google API said no, or did not answer: one sentence with the fix. `status` is the HTTP status, 0 if none."""
+    """A Google API said no, or did not answer: one sentence with the fix. `status` is the HTTP status, 0 if none;
+    `maybe_done` says that the request may have been carried out all the same."""
 
-    def __init__(self, message: str, *, status: int = 0, reason: str = "") -> None:
+    def __init__(self, message: str, *, status: int = 0, reason: str = "", maybe_done: bool = False) -> None:
         self.status = status
         self.reason = reason
+        self.maybe_done = maybe_done
         super().__init__(message)
 
 

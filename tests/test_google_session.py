@@ -305,10 +305,38 @@ class TestErrors:
         error = self.refused(fake, 400, text)
         assert (error.reason, "NvidiaL4Gpu" in str(error)) == ("QUOTA_EXCEEDED", True)
 
-    def test_a_missing_permission_names_itself_and_a_role(self, fake: FakeGoogle) -> None:
-        error = self.refused(fake, 403, "Permission 'tpu.queuedresources.get' denied on 'projects/x' (or ...).")
-        assert "tpu.queuedresources.get" in str(error)
-        assert "roles/tpu.admin" in str(error)
+    @pytest.mark.parametrize(
+        ("limit", "reason"), [("TPU v6e chips", "QUOTA_EXCEEDED"), ("Queries per minute", "RATE_LIMITED")]
+    )
+    def test_a_rate_is_no_quota_although_google_says_so(self, fake: FakeGoogle, limit: str, reason: str) -> None:
+        text = f"Quota exceeded for quota metric 'Queries' and limit '{limit}' of service 'tpu.googleapis.com'"
+        assert self.refused(fake, 429, text).reason == reason
+
+    @pytest.mark.parametrize(
+        ("message", "permission", "role"),
+        [
+            (
+                "Permission 'tpu.queuedresources.get' denied on 'projects/x'.",
+                "tpu.queuedresources.get",
+                "roles/tpu.admin",
+            ),
+            (
+                "The caller does not have permission iam.serviceaccounts.actAs on x.",
+                "iam.serviceaccounts.actAs",
+                "roles/iam.serviceAccountUser",
+            ),
+            (
+                "Required 'compute.subnetworks.delete' permission for 'projects/x'",
+                "compute.subnetworks.delete",
+                "roles/compute.networkAdmin",
+            ),
+        ],
+    )
+    def test_a_missing_permission_names_itself_and_a_role(
+        self, fake: FakeGoogle, message: str, permission: str, role: str
+    ) -> None:
+        error = self.refused(fake, 403, message)
+        assert f"lacks the permission {permission}; grant {role}." in str(error)
 
     def test_a_disabled_api_says_which_and_how_to_enable_it(self, fake: FakeGoogle) -> None:
         info = error_info("SERVICE_DISABLED", service="tpu.googleapis.com")

@@ -122,7 +122,7 @@ class TestCreation:
             {"slice": "blue"},
         )
         assert queued.node == BODY["tpu"]["nodeSpec"][0]["node"]
-        assert (queued.provisioning_model, queued.max_run_duration) == ("FLEX_START", "86400s")
+        assert (queued.provisioning, queued.max_run_duration) == ("flex-start", "86400s")
         assert queued.create_time
 
     @pytest.mark.parametrize("fault", [{"drop": "after"}, {"drop": "before"}, {"status": 503, "processed": True}])

@@ -14,6 +14,7 @@ from infra.providers.subnet_removal import SubnetRemovalProvider
 from tests.fakes.google import FakeGoogle
 from tests.fakes.google.client import FakeTime, session
 
+PLACE = {"project": "demo-project", "region": "us-east5", "name": "s", "cidr": "10.8.0.0/26", "held": False}
 SUBNETS = "projects/demo-project/regions/us-east5/subnetworks"
 
 
@@ -30,7 +31,7 @@ def time() -> FakeTime:
 
 
 def remove(fake: FakeGoogle, time: FakeTime, timeout_s: float = 7200, **options: Any) -> None:
-    remove_subnetwork(session(fake, time), "us-east5", "s", timeout_s=timeout_s, **options)
+    remove_subnetwork(session(fake, time), "demo-project", "us-east5", "s", timeout_s=timeout_s, **options)
 
 
 def hold(fake: FakeGoogle) -> None:
@@ -68,7 +69,7 @@ def test_one_that_stays_is_an_error_that_says_what_to_run(fake: FakeGoogle, time
 
 def test_what_is_forbidden_is_not_waited_for(fake: FakeGoogle, time: FakeTime) -> None:
     fake.fault("DELETE", "/subnetworks/s", status=403, message="Permission 'compute.subnetworks.delete' denied")
-    with pytest.raises(GoogleError, match=r"compute\.subnetworks\.delete"):
+    with pytest.raises(GoogleError, match=r"compute\.subnetworks\.delete; grant roles/compute\.networkAdmin"):
         remove(fake, time)
     assert time.pauses == []
 
@@ -86,13 +87,26 @@ class TestTheResource:
         provider = SubnetRemovalProvider()
         provider.session = lambda: session(fake, time)  # type: ignore[method-assign]
         fake.clear()
-        created = provider.create({"region": "us-east5", "name": "s", "urn": None})
+        created = provider.create(PLACE)
         assert fake.requests == []
         provider.delete(created.id, created.outs or {})
         assert fake.leftovers() == []
 
     def test_another_subnetwork_is_another_removal(self) -> None:
-        old = {"region": "us-east5", "name": "s"}
         provider = SubnetRemovalProvider()
-        assert provider.diff("", old, {**old, "urn": "u"}).changes is False
-        assert provider.diff("", old, {**old, "region": "us-east4"}).replaces == ["region"]
+        assert provider.diff("", PLACE, {**PLACE, "urn": "u"}).changes is False
+        assert provider.diff("", PLACE, {**PLACE, "region": "us-east4"}).replaces == ["region"]
+
+    def test_it_looks_where_it_was_made_whatever_the_project_is_now(self, fake: FakeGoogle, time: FakeTime) -> None:
+        provider = SubnetRemovalProvider()
+        provider.session = lambda: session(fake, time, project="other-project")  # type: ignore[method-assign]
+        provider.delete("", PLACE)
+        assert fake.leftovers() == []
+
+    @pytest.mark.parametrize(
+        ("change", "key"), [({"cidr": "10.9.0.0/26"}, "network.subnetCidr"), ({"region": "us-east4"}, "region")]
+    )
+    def test_one_that_cloud_run_holds_cannot_move_under_a_living_stack(self, change: dict[str, str], key: str) -> None:
+        held = {**PLACE, "held": True}
+        with pytest.raises(Exception, match=rf"^{key} cannot change.*pulumi destroy"):
+            SubnetRemovalProvider().diff("", held, {**held, **change})

@@ -37,6 +37,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def stack(fake: FakeGoogle, clock: Clock) -> Iterator[SliceStack]:
+    """Destroyed at the end, however far it came, and without an `up` that could find again what was lost."""
     made = SliceStack(fake, clock)
     yield made
     recover(made)
@@ -82,6 +83,18 @@ class TestALife:
         assert "bootDiskConfig" not in sent.body["tpu"]["nodeSpec"][0]["node"]
         assert sent.query["requestId"]
 
+    @pytest.mark.parametrize("provisioning", ["spot", "on-demand"])
+    def test_without_a_queue_it_has_no_end(self, stack: SliceStack, fake: FakeGoogle, provisioning: str) -> None:
+        stack.inputs |= {"provisioning": provisioning, "max_run_duration_s": None}
+        stack.up()
+        (sent,) = fake.sent("POST", QUEUED)
+        assert "runDuration" not in sent.body
+        stack.up()
+        assert stack.done == []
+        stack.inputs["accelerator_type"] = "v6e-8"
+        with refused("may be serving (ACTIVE), and a change of accelerator_type would give it back;"):
+            stack.up()
+
     def test_an_entry_is_returned_before_its_machine_exists(self, stack: SliceStack, fake: FakeGoogle) -> None:
         fake.tpu.configure(stop_at="WAITING_FOR_RESOURCES")
         created = stack.providers["queue"].create({**stack.inputs})
@@ -124,7 +137,7 @@ class TestSubmission:
         fake.refuse("POST", QUEUED, quota_exceeded("TPUV6EPreemptiblePerProjectPerZoneForTPUAPI", ZONE), times=9)
         with refused("TPUV6EPreemptiblePerProjectPerZoneForTPUAPI", ZONE, "gemma4 tpu husks", "iam-admin/quotas"):
             stack.up()
-        assert (stack.state, queued(fake)) == ({}, [])
+        assert (list(stack.state), queued(fake)) == (["removal"], [])
 
     def test_a_zone_without_flex_start_names_the_others(self, stack: SliceStack) -> None:
         stack.inputs |= {"zone": "us-central1-b"}
@@ -172,9 +185,61 @@ class TestSubmission:
         stack.up()
         assert (fake.tpu.created, stack.output("node", "state")) == (1, "ACTIVE")
 
+    @pytest.mark.parametrize(
+        "then",
+        [
+            {"status": 403, "message": "Permission denied"},
+            {"status": 401, "message": "expired"},
+            {"status": 429, "message": "Quota limit 'Q' has been exceeded. Limit: 4 in zone us-east5-a."},
+            {"status": 429, "message": "Too many requests"},
+            {"status": 200, "body": ["no object"]},
+        ],
+        ids=["forbidden", "expired", "quota", "rate", "no JSON"],
+    )
+    def test_a_lost_answer_is_remembered_through_the_refusal_of_the_next_attempt(
+        self, stack: SliceStack, fake: FakeGoogle, then: dict[str, Any]
+    ) -> None:
+        fake.fault("POST", QUEUED, drop="after")
+        fake.fault("POST", QUEUED, times=9, **then)
+        stack.up()
+        assert (fake.tpu.created, stack.output("node", "state")) == (1, "ACTIVE")
+
+    def test_a_slice_of_another_shape_is_not_taken_for_the_one_whose_answer_was_lost(
+        self, stack: SliceStack, fake: FakeGoogle
+    ) -> None:
+        stack.up_killed()
+        fake.tpu.advance(NAME, to="ACTIVE")
+        fake.fault("POST", QUEUED, times=9, status=503)
+        stack.inputs["accelerator_type"] = "v6e-8"
+        with refused("may be serving", "accelerator v6e-4 instead of v6e-8"):
+            stack.up()
+
+    def test_a_slice_without_an_end_is_not_taken_for_one_with(self, stack: SliceStack, fake: FakeGoogle) -> None:
+        stack.inputs |= {"provisioning": "on-demand", "max_run_duration_s": None}
+        stack.up_killed()
+        fake.tpu.advance(NAME, to="ACTIVE")
+        stack.inputs |= {"provisioning": "flex-start", "max_run_duration_s": 86400}
+        with refused("provisioning on-demand instead of flex-start"):
+            stack.up()
+
+    def test_what_a_killed_process_left_goes_with_destroy(self, stack: SliceStack, fake: FakeGoogle) -> None:
+        stack.up_killed()
+        assert queued(fake) == [NAME]
+        stack.destroy()
+        assert fake.leftovers() == []
+
+    def test_what_a_refused_up_left_goes_with_destroy(self, stack: SliceStack, fake: FakeGoogle) -> None:
+        stack.up_killed()
+        fake.fault("GET", QUEUED, times=9, status=503)  # the 409 cannot be looked into
+        with refused("trouble of its own"):
+            stack.up()
+        fake.clear()
+        stack.destroy()
+        assert fake.leftovers() == []
+
     def test_a_process_killed_before_the_answer_is_adopted(self, stack: SliceStack, fake: FakeGoogle) -> None:
         stack.up_killed()
-        assert stack.state == {}
+        assert list(stack.state) == ["removal"]
         stack.up()
         assert fake.tpu.created == 1
         assert stack.output("queue", "created") == next(iter(fake.tpu.resources.values()))["createTime"]
@@ -192,7 +257,7 @@ class TestSubmission:
         fake.tpu._answer = fail_it  # type: ignore[method-assign]
         with refused("was not queued", "internal"):
             stack.up()
-        assert stack.state == {}
+        assert list(stack.state) == ["removal"]
         fake.tpu._answer = original  # type: ignore[method-assign]
 
     def test_a_stranger_s_slice_is_left_alone(self, stack: SliceStack, fake: FakeGoogle, clock: Clock) -> None:
@@ -201,7 +266,7 @@ class TestSubmission:
         other.up()
         with refused("not this stack's", "stack=other", "queued-resources delete"):
             stack.up()
-        assert (stack.state, queued(fake)) == ({}, [NAME])
+        assert (list(stack.state), queued(fake)) == (["removal"], [NAME])
         other.destroy()
 
     def test_a_stranger_s_slice_is_left_alone_after_a_lost_answer_too(
@@ -235,7 +300,7 @@ class TestSubmission:
         stack.inputs["accelerator_type"] = "v6e-8"
         with refused("may be serving", "accelerator v6e-4 instead of v6e-8", "tpu.replaceActive"):
             stack.up()
-        stack.inputs["replace_active"] = True
+        stack.allow_replacement()
         stack.up()
         assert fake.tpu.created == 2
         assert len(queued(fake)) == 1
@@ -345,6 +410,15 @@ class TestAfterServing:
         stack.up()
         assert stack.done == ["create queue", "replace node", "update spec"]
 
+    def test_credentials_that_have_expired_are_said_once(self, stack: SliceStack, fake: FakeGoogle) -> None:
+        stack.up()
+        fake.expire("fake-access-token")
+        for quiet in ("node", "spec"):
+            kept = stack.state[quiet]
+            assert stack.providers[quiet].read(kept.id, kept.outputs).outs == kept.outputs
+        with refused("gcloud auth application-default login"):
+            stack.refresh()
+
     def test_a_refresh_that_google_refuses_does_not_read_as_absent(self, stack: SliceStack, fake: FakeGoogle) -> None:
         stack.up()
         fake.fault("GET", QUEUED, status=403, message="Permission 'tpu.queuedResources.get' denied")
@@ -372,10 +446,64 @@ class TestAfterServing:
         with refused("may be serving (ACTIVE)", key, "22 h of its 24 h left", "tpu.replaceActive true"):
             stack.up()
         assert fake.tpu.created == 1
-        stack.inputs["replace_active"] = True
+        stack.allow_replacement()
         stack.up()
         assert stack.done[0] == "replace queue"
         assert (fake.tpu.created, len(queued(fake))) == (2, 1)
+
+    def test_a_slice_is_looked_for_in_the_project_that_it_was_made_in(
+        self, stack: SliceStack, fake: FakeGoogle, clock: Clock
+    ) -> None:
+        stack.up()
+        for provider in stack.providers.values():
+            provider.session = lambda: session(fake, clock, project="other-project")  # type: ignore[method-assign]
+        stack.inputs["project"] = "other-project"
+        with refused("may be serving (ACTIVE)", "project"):
+            stack.up()
+        stack.allow_replacement()
+        stack.up()
+        assert [name.split("/")[1] for name in fake.tpu.resources] == ["other-project"]
+
+    def test_one_that_google_shows_without_labels_is_still_the_one_that_was_made(
+        self, stack: SliceStack, fake: FakeGoogle
+    ) -> None:
+        stack.up()
+        (record,) = fake.tpu.resources.values()
+        del record["tpu"]["nodeSpec"][0]["node"]["labels"]
+        stack.up()
+        assert stack.done == []
+        stack.destroy()
+        assert fake.leftovers() == []
+
+    def test_a_stranger_that_takes_the_name_during_the_deletion_is_let_be(
+        self, stack: SliceStack, fake: FakeGoogle, clock: Clock
+    ) -> None:
+        stack.up()
+        other = SliceStack(fake, clock)
+        other.inputs["labels"] = {"owner": "ann"}
+        full = f"projects/demo-project/locations/{ZONE}/queuedResources/{NAME}"
+
+        def swap() -> None:
+            fake.tpu.remove_nodes_of(full)
+            fake.tpu.remove(full)
+            other.providers["queue"].create({**other.inputs, "created": None, "state": None})
+
+        clock.at(1, swap)
+        stack.destroy()
+        assert len(fake.sent("DELETE", QUEUED)) == 1
+        assert queued(fake) == [NAME]
+        TpuZone(session(fake, clock), ZONE).delete_until_gone(NAME, timeout_s=60)
+
+    def test_a_machine_that_is_being_repaired_is_waited_for(
+        self, stack: SliceStack, fake: FakeGoogle, clock: Clock
+    ) -> None:
+        stack.up()
+        (node,) = fake.tpu.nodes.values()
+        node["state"] = "REPAIRING"
+        clock.at(60, lambda: node.update(state="READY"))
+        stack.up()
+        assert stack.done == ["update node"]
+        assert stack.output("node", "state") == "ACTIVE"
 
     def test_what_cannot_be_seen_counts_as_serving(self, stack: SliceStack, fake: FakeGoogle) -> None:
         stack.up()
@@ -466,7 +594,12 @@ class TestAFurtherSlice:
         green.destroy()
 
     def test_it_waits_no_longer_than_the_first_one(
-        self, stack: SliceStack, green: SliceStack, fake: FakeGoogle, clock: Clock
+        self,
+        stack: SliceStack,
+        green: SliceStack,
+        fake: FakeGoogle,
+        clock: Clock,
+        capfd: pytest.CaptureFixture[str],
     ) -> None:
         fake.tpu.configure(stop_at="WAITING_FOR_RESOURCES")
         stack.up_killed()
@@ -475,8 +608,18 @@ class TestAFurtherSlice:
         green.up()
         assert (green.output("node", "state"), green.output("node", "address")) == ("WAITING", "")
         assert 90 < clock.now - before < 120
+        assert "No capacity for v6e-4 in us-east5-a yet" in capfd.readouterr().out
         recover(stack)
         stack.up()
+
+    def test_a_machine_that_is_still_being_made_is_none_yet(self, green: SliceStack, fake: FakeGoogle) -> None:
+        fake.tpu.configure(stop_at="PROVISIONING")
+        green.behind = "gone"
+        green.up()
+        assert [node["state"] for node in fake.tpu.nodes.values()] == ["CREATING"]
+        green.up()
+        assert (green.output("node", "state"), green.output("node", "address")) == ("WAITING", "")
+        assert fake.sent("PATCH", "/nodes/") == []
 
     def test_it_joins_once_it_is_granted(self, stack: SliceStack, green: SliceStack, fake: FakeGoogle) -> None:
         stack.up()
@@ -487,6 +630,23 @@ class TestAFurtherSlice:
         fake.tpu.advance("gemma4-v6e4-green", to="ACTIVE")
         green.up()
         assert green.output("node", "address")
+
+    def test_a_quota_for_one_is_a_warning_and_the_next_up_asks_again(
+        self, stack: SliceStack, green: SliceStack, fake: FakeGoogle, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        fake.tpu.set_limit(ZONE, 4)
+        stack.up()
+        green.up()
+        assert (green.output("queue", "state"), green.output("node", "address")) == ("REFUSED", "")
+        assert "goes on without this slice" in capfd.readouterr().out
+        fake.tpu.set_limit(ZONE, 8)
+        green.up()
+        assert (green.output("queue", "state"), fake.tpu.created) == ("WAITING_FOR_RESOURCES", 2)
+
+    def test_a_refusal_for_another_reason_is_an_error(self, green: SliceStack, fake: FakeGoogle) -> None:
+        fake.fault("POST", QUEUED, status=403, message="Permission 'tpu.queuedResources.create' denied")
+        with refused("roles/tpu.admin"):
+            green.up()
 
     def test_its_failure_is_a_warning(
         self, stack: SliceStack, green: SliceStack, fake: FakeGoogle, capfd: pytest.CaptureFixture[str]

@@ -37,18 +37,20 @@ class Network(pulumi.ComponentResource):
             description=f"gemma4 stack {args.plan.stack}",
             opts=pulumi.ResourceOptions(parent=self, depends_on=args.apis),
         )
-        place = SubnetPlace(args.plan.names.prefix, args.plan.region, args.plan.settings.network.subnet_cidr)
+        cidr = args.plan.settings.network.subnet_cidr
+        place = SubnetPlace(args.plan.names.prefix, args.plan.region, cidr, held=True)
         self.subnet, self.ready = subnetwork(self, name, args.plan, self.network, place)
         self.register_outputs({"network": self.network.id, "subnet": self.subnet.id})
 
 
 @dataclass(frozen=True)
 class SubnetPlace:
-    """Cloud name, region and range of a subnet."""
+    """Cloud name, region and range of a subnet; `held` where Cloud Run is in it."""
 
     name: str
     region: str
     cidr: str
+    held: bool
 
 
 def subnetwork(
@@ -66,7 +68,7 @@ def subnetwork(
     )
     removal = SubnetRemoval(
         f"{prefix}-subnet-removal",
-        SubnetRemovalInputs(region=place.region, name=place.name),
+        SubnetRemovalInputs(project=plan.names.project, **vars(place)),
         opts=pulumi.ResourceOptions(parent=parent, depends_on=[subnet]),
     )
     return subnet, [removal]

@@ -37,11 +37,11 @@ class SliceNetwork(pulumi.ComponentResource):
         self._name, self._plan, self._region = name, args.plan, args.slices.region
         self._vpc = args.network.network
         self.tag = args.plan.names.slices
-        place = SubnetPlace(self.tag, self._region, args.slices.subnet_cidr)
+        place = SubnetPlace(self.tag, self._region, args.slices.subnet_cidr, held=False)
         self.subnet, removal = subnetwork(self, name, args.plan, self._vpc, place)
         self.ready = [*removal, self._firewall(args.plan.settings.network.subnet_cidr)]
         if args.plan.settings.weights.source == "huggingface":
-            self.ready.append(self._nat())
+            self.ready.append(self._nat(removal))
         self.register_outputs({"subnet": self.subnet.id})
 
     def _firewall(self, cidr: str) -> vpc.Firewall:
@@ -57,7 +57,7 @@ class SliceNetwork(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self),
         )
 
-    def _nat(self) -> vpc.RouterNat:
+    def _nat(self, removal: list[pulumi.Resource]) -> vpc.RouterNat:
         router = vpc.Router(
             f"{self._name}-router",
             name=self.tag,
@@ -71,5 +71,5 @@ class SliceNetwork(pulumi.ComponentResource):
             router=self.tag,
             region=self._region,
             subnet=self.subnet.id,
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[router]),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[router, *removal]),
         )

@@ -1,7 +1,8 @@
 """One TPU slice: its place in the queue, its machine, and what it should serve.
 
 Three resources, because they change for different reasons: the first is paid for and never disturbed by a flag, the
-second only waits, the third changes in place. Nothing but a serving check may depend on the third.
+second only waits, the third changes in place. Nothing but a serving check may depend on the third. A fourth stands before
+them and cleans up whatever is left of the slice at its end.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from infra.planning.plan import Plan
 from infra.planning.slices import SlicesPlan
 from infra.providers.queued_resource import QueuedResource, QueuedResourceInputs
 from infra.providers.serving_spec import ServingSpec, ServingSpecInputs
+from infra.providers.slice_removal import SliceRemoval, SliceRemovalInputs
 from infra.providers.tpu_node import TpuNode, TpuNodeInputs
 
 _ONLY_AT_CREATION = {"enable-guest-attributes": "TRUE"}
@@ -70,6 +72,13 @@ class TpuSlice(pulumi.ComponentResource):
 
     def _queued(self) -> QueuedResource:
         slices = self._slices
+        labels = {**self._args.plan.labels, "slice": self._args.slice}
+        removal = SliceRemoval(
+            f"{self._name}-removal",
+            SliceRemovalInputs(self._names.project, slices.zone, self._id, labels),
+            # What a machine uses goes after it, whatever is left of it.
+            opts=pulumi.ResourceOptions(parent=self, depends_on=list(self._args.ready)),
+        )
         return QueuedResource(
             f"{self._name}-queue",
             QueuedResourceInputs(
@@ -85,12 +94,12 @@ class TpuSlice(pulumi.ComponentResource):
                 valid_until_duration_s=slices.valid_until_duration_s,
                 max_run_duration_s=slices.max_run_duration_s,
                 metadata={**self._args.metadata, **_ONLY_AT_CREATION},
-                labels={**self._args.plan.labels, "slice": self._args.slice},
+                labels=labels,
                 tags=[self._args.tag],
                 known_zones=list(slices.known_zones),
-                replace_active=slices.replace_active,
+                further=self._args.slice != slices.names[0],
             ),
-            opts=pulumi.ResourceOptions(parent=self, depends_on=list(self._args.ready)),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[removal, *self._args.ready]),
         )
 
     def _node(self, queued: QueuedResource) -> TpuNode:

@@ -13,13 +13,15 @@ MESSAGE_KEPT = 500  # characters of Google's own words
 NOT_SENT = "NOT_SENT"  # the reason of an error after which the request certainly did nothing
 TRANSIENT_STATUS = frozenset({0, 429, 500, 502, 503, 504})
 
-# The smallest predefined role that holds each permission our clients need; the prefix stands for its whole family.
+# The smallest predefined role that holds each permission our clients need; the prefix stands for its whole family. In
+# lower case, since Google spells the same permission in two ways.
 ROLES = {
     "artifactregistry.": "roles/artifactregistry.reader",
     "cloudquotas.": "roles/cloudquotas.viewer",
-    "iam.serviceAccounts.actAs": "roles/iam.serviceAccountUser",
-    "iam.serviceAccounts.getAccessToken": "roles/iam.serviceAccountTokenCreator",
-    "iam.serviceAccounts.getOpenIdToken": "roles/iam.serviceAccountOpenIdTokenCreator",
+    "compute.": "roles/compute.networkAdmin",
+    "iam.serviceaccounts.actas": "roles/iam.serviceAccountUser",
+    "iam.serviceaccounts.getaccesstoken": "roles/iam.serviceAccountTokenCreator",
+    "iam.serviceaccounts.getopenidtoken": "roles/iam.serviceAccountOpenIdTokenCreator",
     "logging.": "roles/logging.viewer",
     "monitoring.": "roles/monitoring.viewer",
     "run.": "roles/run.developer",
@@ -39,6 +41,10 @@ QUOTAS = (
         r"Quota '(?P<quota>[^']+)' exceeded\.\s+Limit: (?P<limit>[\d.,]+)(?: in (?:region|zone) (?P<place>[\w-]+))?"
     ),
     re.compile(r"Quota violated: (?P<quota>\w+) requested: \S+ allowed: (?P<limit>\d+)"),
+    # The same words with "per minute" are a rate, which time heals.
+    re.compile(
+        r"Quota exceeded for quota metric '(?P<quota>[^']+)' and limit '(?P<limit>(?:(?!per (?:minute|second))[^'])+)'"
+    ),
 )
 
 
@@ -108,8 +114,17 @@ def is_transient(error: GoogleError) -> bool:
 
 
 def is_ambiguous(error: GoogleError) -> bool:
-    """Whether a refused POST may have been carried out all the same: no answer, or a server's fault."""
-    return error.reason == "UNREACHABLE" or error.status >= 500
+    """Whether a refused POST may have been carried out all the same: no answer, a server's fault, or an earlier attempt
+    that ended so."""
+    return error.maybe_done or error.reason == "UNREACHABLE" or error.status >= 500
+
+
+def after_silence(error: GoogleError) -> GoogleError:
+    """The refusal of a repeated request whose earlier attempt may have been carried out."""
+    if is_ambiguous(error):
+        return error  # it says so itself
+    message = f"{error} An earlier attempt was left without an answer, so it may have been done all the same."
+    return GoogleError(message, status=error.status, reason=error.reason, maybe_done=True)
 
 
 def _error_info(error: Mapping[str, Any]) -> dict[str, str]:
@@ -152,9 +167,9 @@ def _quota(status: int, found: Mapping[str, str | None], asked: Asked) -> Google
 
 
 def _permission(message: str, info: Mapping[str, str], asked: Asked) -> GoogleError:
-    named = re.search(r"[Pp]ermission '?([a-z]\w*(?:\.\w+)+)'?", message)
-    permission = info.get("permission") or (named.group(1) if named else "")
-    role = next((role for prefix, role in ROLES.items() if permission.startswith(prefix)), "")
+    named = re.search(r"[Pp]ermission '?([a-z]\w*(?:\.\w+)+)'?|Required '([a-z]\w*(?:\.\w+)+)' permission", message)
+    permission = info.get("permission") or (named.group(1) or named.group(2) if named else "")
+    role = next((role for prefix, role in ROLES.items() if permission.lower().startswith(prefix)), "")
     if not permission:
         fix = "ask an owner of the project for a role that allows it"
     else:

@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, Any
 from infra.errors import GoogleError
 from infra.google.access import Access, Api
 from infra.google.credentials import Credentials
-from infra.google.errors import NOT_SENT, Asked, explain, is_transient, not_sent, unreachable
+from infra.google.errors import (
+    NOT_SENT,
+    Asked,
+    after_silence,
+    explain,
+    is_ambiguous,
+    is_transient,
+    not_sent,
+    unreachable,
+)
 
 if TYPE_CHECKING:
     import requests
@@ -134,6 +143,14 @@ class GoogleSession:
                 return
 
     def _send(self, call: _Call) -> requests.Response:
+        doubts: list[GoogleError] = []
+        try:
+            return self._repeat(call, doubts)
+        except GoogleError as error:
+            raise after_silence(error) if doubts and "requestId" in call.params else error from None
+
+    def _repeat(self, call: _Call, doubts: list[GoogleError]) -> requests.Response:
+        """`doubts` gets what ended attempts before the last one that may have been carried out."""
         asked = Asked(_spoken(call), call.api.service, self.access.project or "(none)")
         renewed = False
         attempt = 1
@@ -149,6 +166,7 @@ class GoogleSession:
             repeatable = call.repeatable or error.reason == NOT_SENT
             if not repeatable or not is_transient(error) or attempt >= self._retry.attempts:
                 raise error
+            doubts += [error] if is_ambiguous(error) else []
             self.sleep(self._retry.pause_s(attempt, outcome.retry_after_s, random.random()))  # noqa: S311
             attempt += 1
 
@@ -225,6 +243,7 @@ def _object(response: requests.Response, api: Api) -> dict[str, Any]:
             "a proxy or a custom endpoint may stand in between.",
             status=response.status_code,
             reason="NOT_JSON",
+            maybe_done=True,
         )
     return parsed
 

@@ -2,23 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 
-from infra.google.tpu_types import PROVISIONING_FIELDS, QueuedResource, SliceRequest
+from infra.google.tpu import TpuZone
+from infra.google.tpu_types import QueuedResource, QueueState, SliceRequest
 
 IDENTITY = ("app", "stack", "slice")
 """Labels that tell one slice from every other; what else a label says may change without making it a stranger."""
 
+_DELETE_S = 1800.0  # one that is PROVISIONING cannot be deleted before Google has decided
+_DELETE_POLL_S = 2.0
 
-def is_ours(found: QueuedResource, labels: Mapping[str, str]) -> bool:
-    """Whether a queued resource carries the identity that we would have given it."""
+
+def is_ours(found: QueuedResource, labels: Mapping[str, str], created: str = "") -> bool:
+    """Whether a queued resource carries the identity that we would have given it, or is the generation that we made."""
+    if created and found.create_time == created:
+        return True
     return all(found.labels.get(key) == labels.get(key) for key in IDENTITY)
 
 
 def differences(found: QueuedResource, request: SliceRequest) -> tuple[str, ...]:
     """What differs between a record and a request, in words. What the record does not show is not held against it."""
     return tuple(_differences(found, request))
+
+
+def remove(
+    zone: TpuZone,
+    queued_id: str,
+    labels: Mapping[str, str],
+    progress: Callable[[str], None],
+    *,
+    created: str = "",
+) -> None:
+    """Delete a slice of ours and see it gone; a stranger's is let be. Raises GoogleError."""
+    found = zone.get(queued_id)
+    if found is None or not is_ours(found, labels, created):
+        return
+    if found.state is QueueState.PROVISIONING:
+        progress("PROVISIONING: Google deletes it only once that has ended, which takes minutes")
+    zone.delete_until_gone(queued_id, timeout_s=_DELETE_S, poll_s=_DELETE_POLL_S, created=found.create_time)
 
 
 def seconds_left(started: str, max_run_duration_s: int | None, now: float) -> float | None:
@@ -42,10 +65,7 @@ def _differences(found: QueuedResource, request: SliceRequest) -> Iterator[str]:
         "network": (_last(network.get("network", "")), _last(request.network)),
         "subnetwork": (_last(network.get("subnetwork", "")), _last(request.subnetwork)),
         "service account": (str(found.node.get("serviceAccount", {}).get("email", "")), request.service_account),
-        "provisioning": (
-            found.provisioning_model,
-            str(PROVISIONING_FIELDS[request.provisioning].get("provisioningModel", "")),
-        ),
+        "provisioning": (found.provisioning.value, request.provisioning.value),
         "run duration": (found.max_run_duration, duration),
     }
     for what, (there, asked) in pairs.items():

@@ -16,6 +16,7 @@ _FIRST_PAUSE_S, _PAUSE_S = 2.0, 20.0
 
 def remove_subnetwork(
     session: GoogleSession,
+    project: str,
     region: str,
     name: str,
     *,
@@ -26,7 +27,7 @@ def remove_subnetwork(
 
     GoogleError when the subnetwork is still there after `timeout_s`, or when the deletion is forbidden.
     """
-    path = f"projects/{session.project}/regions/{region}/subnetworks/{name}"
+    path = f"projects/{project}/regions/{region}/subnetworks/{name}"
     deadline = session.clock() + timeout_s
     patience_s = _FIRST_PAUSE_S
     while True:

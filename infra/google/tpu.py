@@ -23,13 +23,16 @@ UNSUPPORTED = re.compile(r"not supported for accelerator type|[Aa]ccelerator typ
 
 
 class TpuZone:
-    """One project's TPUs in one zone. `known_zones` are named where Google refuses this one."""
+    """One project's TPUs in one zone. `project` is the session's unless it is given: what was made in a project has to be
+    looked for there, whatever the settings say now. `known_zones` are named where Google refuses this one."""
 
-    def __init__(self, session: GoogleSession, zone: str, *, known_zones: Sequence[str] = ()) -> None:
+    def __init__(
+        self, session: GoogleSession, zone: str, *, project: str = "", known_zones: Sequence[str] = ()
+    ) -> None:
         self.session = session
         self.zone = zone
         self._known_zones = tuple(place for place in known_zones if place != zone)
-        self._parent = f"projects/{session.project}/locations/{zone}"
+        self._parent = f"projects/{project or session.project}/locations/{zone}"
 
     def create(self, queued_id: str, body: Mapping[str, Any]) -> Operation:
         """Ask for a slice. Repeating after a lost answer is safe: all attempts carry one request id.
@@ -40,7 +43,7 @@ class TpuZone:
         try:
             raw = self.session.post(Api.TPU, path, body, request_id=str(uuid.uuid4()), queuedResourceId=queued_id)
         except GoogleError as error:
-            raise self._with_zones(error) from None
+            raise self._with_place(error) from None
         return Operation.of(raw)
 
     def get(self, queued_id: str) -> QueuedResource | None:
@@ -68,9 +71,10 @@ class TpuZone:
                 return None
             raise
 
-    def delete_until_gone(self, queued_id: str, *, timeout_s: float, poll_s: float = POLL_S) -> None:
+    def delete_until_gone(self, queued_id: str, *, timeout_s: float, poll_s: float = POLL_S, created: str = "") -> None:
         """Delete with force and wait for the 404; a refusal while PROVISIONING (400, 409) is asked again.
 
+        `created` names the generation that is meant: another one under the same id is somebody's, and is let be.
         GoogleError when it is still there after `timeout_s`: it holds quota, and may cost money, until it is gone.
         """
         deadline = self.session.clock() + timeout_s
@@ -78,7 +82,7 @@ class TpuZone:
             refusal = ""
             try:
                 found = self.get(queued_id)
-                if found is None:
+                if found is None or (created and found.create_time != created):
                     return
                 if found.state is not QueueState.DELETING:
                     self.delete(queued_id)
@@ -186,11 +190,16 @@ class TpuZone:
         raw = self.session.patch(Api.TPU, path, {"metadata": metadata}, updateMask="metadata")
         self.wait(Operation.of(raw), timeout_s=timeout_s)
 
-    def _with_zones(self, error: GoogleError) -> GoogleError:
-        if not self._known_zones or not UNSUPPORTED.search(str(error)):
+    def _with_place(self, error: GoogleError) -> GoogleError:
+        """A refusal with the zone, where Google leaves it out, and with others, where it is the zone that is wrong."""
+        if error.reason == "QUOTA_EXCEEDED" and self.zone not in str(error):
+            extra, reason = f"The slice was asked for in {self.zone}.", error.reason
+        elif self._known_zones and UNSUPPORTED.search(str(error)):
+            zones = ", ".join(self._known_zones)
+            extra, reason = f"Zones where it is known to be offered: {zones} (setting tpu.zone).", "UNSUPPORTED_ZONE"
+        else:
             return error
-        message = f"{error} Zones where it is known to be offered: {', '.join(self._known_zones)} (setting tpu.zone)."
-        return GoogleError(message, status=error.status, reason="UNSUPPORTED_ZONE")
+        return GoogleError(f"{error} {extra}", status=error.status, reason=reason, maybe_done=error.maybe_done)
 
 
 def zones(session: GoogleSession) -> tuple[str, ...]:

@@ -31,6 +31,11 @@ class QueueState(StrEnum):
         return self in (QueueState.CREATING, QueueState.ACCEPTED, QueueState.WAITING_FOR_RESOURCES)
 
     @property
+    def over(self) -> bool:
+        """Ended, or about to: nothing can be expected of it but that it goes."""
+        return self.ended or self in (QueueState.SUSPENDING, QueueState.DELETING)
+
+    @property
     def ended(self) -> bool:
         """A husk: it will never serve again, and holds quota until it is deleted."""
         return self in (QueueState.FAILED, QueueState.SUSPENDED)
@@ -112,7 +117,7 @@ class Operation:
             done=bool(raw.get("done")),
             verb=metadata.get("verb", ""),
             target=metadata.get("target", "").rsplit("/", 1)[-1],
-            error=raw.get("error", {}).get("message", ""),
+            error=_line(raw.get("error", {}).get("message", "")),
         )
 
 
@@ -130,7 +135,7 @@ class QueuedResource:
     create_time: str
     node_id: str
     error: str
-    provisioning_model: str
+    provisioning: Provisioning
     max_run_duration: str
     node: Mapping[str, Any]
 
@@ -155,8 +160,8 @@ class QueuedResource:
             initiator=state.get("stateInitiator", ""),
             create_time=raw.get("createTime", ""),
             node_id=spec.get("nodeId", ""),
-            error=state.get("failedData", {}).get("error", {}).get("message", ""),
-            provisioning_model=raw.get("provisioningModel", ""),
+            error=_line(state.get("failedData", {}).get("error", {}).get("message", "")),
+            provisioning=_provisioning(raw),
             max_run_duration=raw.get("runDuration", {}).get("maxRunDuration", ""),
             node=spec.get("node", {}),
         )
@@ -208,6 +213,19 @@ class Node:
             metadata=raw.get("metadata", {}),
             labels=raw.get("labels", {}),
         )
+
+
+def _provisioning(raw: Mapping[str, Any]) -> Provisioning:
+    """What a record was asked as; one that shows neither a model nor a tier nor an end has no end."""
+    if raw.get("provisioningModel") == "SPOT" or "spot" in raw:
+        return Provisioning.SPOT
+    if raw.get("provisioningModel") == "FLEX_START" or "runDuration" in raw:
+        return Provisioning.FLEX_START
+    return Provisioning.ON_DEMAND
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _state(spelled: str) -> QueueState:

@@ -2,6 +2,7 @@
 
 Whatever `create` raises after Google has taken the request would leave a slice that Pulumi does not know and somebody
 pays for. So it raises only where nothing was taken, and returns as soon as the entry exists; `TpuNode` does the waiting.
+What even so is left behind, by a process that was killed, goes with the `SliceRemoval` that stands before it.
 """
 
 from __future__ import annotations
@@ -16,16 +17,19 @@ from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, Updat
 from infra.errors import GoogleError
 from infra.google import tpu_types
 from infra.google.session import GoogleSession
-from infra.google.slices import is_ours, seconds_left
+from infra.google.slices import is_ours, remove, seconds_left
 from infra.google.tpu import TpuZone
 from infra.google.tpu_types import Provisioning, QueueState, SliceRequest
 from infra.planning.quantities import read_duration
-from infra.providers.base import Provider, changed, fail, progress_on, urn_under
+from infra.providers.base import Provider, changed, fail, progress_on, urn_under, warning_on
 from infra.providers.slice_submission import submit
 
 KIND = "QueuedResource"
 UNSEEN = "UNKNOWN"
 """State of an entry whose request went out and was never answered: the next refresh tells whether it exists."""
+
+REFUSED = "REFUSED"
+"""State of a further slice that Google did not take for now: the next `up` asks again."""
 
 # What no entry can change. Labels, tags, metadata and the queue's patience are read at its creation and then let be.
 _FIXED = (
@@ -40,16 +44,16 @@ _FIXED = (
     "provisioning",
     "max_run_duration_s",
 )
-_OVER = (QueueState.FAILED, QueueState.SUSPENDED, QueueState.SUSPENDING, QueueState.DELETING)
-_DELETE_S = 1800.0  # one that is PROVISIONING cannot be deleted before Google has decided
-_DELETE_POLL_S = 2.0
+_GONE = (REFUSED, *(state.value for state in QueueState if state.over))
+_NOTHING_TAKEN = ("QUOTA_EXCEEDED", "UNSUPPORTED_ZONE")
 
 
 @dataclass(frozen=True)
 class QueuedResourceInputs:
     """A `SliceRequest` before its outputs are known. `queued_id` is also the node's id.
 
-    `known_zones` are named where Google refuses this one.
+    `known_zones` are named where Google refuses this one. A `further` slice that Google refuses is a warning: the first
+    one must not wait for its quota.
     """
 
     project: pulumi.Input[str]
@@ -67,7 +71,7 @@ class QueuedResourceInputs:
     labels: Mapping[str, str]
     tags: list[str]
     known_zones: list[str]
-    replace_active: bool
+    further: bool
 
 
 class QueuedResource(Resource, module="gemma4", name=KIND):
@@ -92,11 +96,14 @@ class QueuedResourceProvider(Provider):
                 self._zone(props),
                 props["queued_id"],
                 slice_request(props),
-                may_replace=bool(props["replace_active"]),
+                may_replace=self.replace_active,
                 progress=progress_on(props.get("urn")),
             )
         except GoogleError as error:
-            fail(str(error))
+            if not props["further"] or error.reason not in _NOTHING_TAKEN or error.maybe_done:
+                fail(str(error))
+            warning_on(props.get("urn"))(f"{error} Until then the stack goes on without this slice.")
+            return CreateResult(props["queued_id"], {**props, "created": "", "state": REFUSED})
         return CreateResult(props["queued_id"], {**props, **_seen(found)})
 
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
@@ -105,18 +112,18 @@ class QueuedResourceProvider(Provider):
             found = self._zone(props).get(id_)
         except GoogleError as error:
             fail(str(error))
-        if found is None or not is_ours(found, props["labels"]):
+        if found is None or not is_ours(found, props["labels"], props["created"]):
             return ReadResult("", {})
         return ReadResult(id_, {**props, **_seen(found)})
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
         """An ended slice is replaced; one that may be serving only with permission; metadata is not looked at."""
-        if olds.get("state") in _OVER:
+        if olds.get("state") in _GONE:
             return DiffResult(changes=True, replaces=["state"], delete_before_replace=True)
         keys = changed(olds, news, _FIXED)
         if not keys:
             return DiffResult(changes=False)
-        if not news.get("replace_active"):
+        if not self.replace_active:
             self._refuse_if_serving(olds, keys)
         return DiffResult(changes=True, replaces=keys, delete_before_replace=True)
 
@@ -126,34 +133,29 @@ class QueuedResourceProvider(Provider):
 
     def delete(self, id_: str, props: dict[str, Any]) -> None:
         """Give the slice back and wait until it is gone: until then it holds quota and may cost money."""
-        zone, progress = self._zone(props), progress_on(props.get("urn"))
         try:
-            found = zone.get(id_)
-            if found is None or not is_ours(found, props["labels"]):
-                return
-            if found.state is QueueState.PROVISIONING:
-                progress("PROVISIONING: Google deletes it only once that has ended, which takes minutes")
-            zone.delete_until_gone(id_, timeout_s=_DELETE_S, poll_s=_DELETE_POLL_S)
+            remove(self._zone(props), id_, props["labels"], progress_on(props.get("urn")), created=props["created"])
         except GoogleError as error:
             fail(str(error))
 
     def _zone(self, props: Mapping[str, Any], session: GoogleSession | None = None) -> TpuZone:
-        return TpuZone(session or self.session(), props["zone"], known_zones=props["known_zones"])
+        known = props["known_zones"]
+        return TpuZone(session or self.session(), props["zone"], project=props["project"], known_zones=known)
 
     def _refuse_if_serving(self, olds: Mapping[str, Any], keys: list[str]) -> None:
         session = self.session()
         zone = self._zone(olds, session)
         try:
             found = zone.get(olds["queued_id"])
-            if found is None or found.state in _OVER or found.state.waits:
+            if found is None or found.state.over or found.state.waits:
                 return
             node = zone.node(olds["queued_id"])
             state, started = found.state.value, node.create_time if node else ""
         except GoogleError:
             state, started = str(olds.get("state")), ""  # what cannot be seen may be serving
-        run = olds["max_run_duration_s"]
-        left = seconds_left(started, int(run) if run else None, session.clock())
-        thrown = "" if left is None else f" with {read_duration(left)} of its {read_duration(int(run))} left"
+        run = int(olds.get("max_run_duration_s") or 0)
+        left = seconds_left(started, run or None, session.clock())
+        thrown = "" if left is None else f" with {read_duration(left)} of its {read_duration(run)} left"
         fail(
             f"{olds['queued_id']} may be serving ({state}), and a change of {', '.join(keys)} would give it back{thrown}; "
             "whether there is capacity for another is unknown. Undo the change, or allow it: "
@@ -163,7 +165,7 @@ class QueuedResourceProvider(Provider):
 
 def slice_request(props: Mapping[str, Any]) -> SliceRequest:
     """The request that a resource's properties spell out."""
-    run = props["max_run_duration_s"]
+    run = props.get("max_run_duration_s")  # the engine keeps no input without a value
     return SliceRequest(
         project=props["project"],
         zone=props["zone"],

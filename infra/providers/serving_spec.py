@@ -66,9 +66,9 @@ class ServingSpecProvider(Provider):
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
         """What the machine carries now."""
         try:
-            node = TpuZone(self.session(), props["zone"]).node(props["node_id"])
-        except GoogleError as error:
-            fail(str(error))
+            node = self._zone(props).node(props["node_id"])
+        except GoogleError:
+            return ReadResult(id_, props)  # the queue entry has the same trouble, and says so
         if node is None:
             return ReadResult(id_, {**props, "applied": _NOWHERE})
         ours = {key: node.metadata.get(key, "") for key in props["metadata"]}
@@ -85,10 +85,13 @@ class ServingSpecProvider(Provider):
             )
             return {**props, "applied": _NOWHERE}
         try:
-            TpuZone(self.session(), props["zone"]).set_metadata(props["node_id"], props["metadata"])
+            self._zone(props).set_metadata(props["node_id"], props["metadata"])
         except GoogleError as error:
             fail(str(error))
         return {**props, "applied": _digest(props["metadata"])}
+
+    def _zone(self, props: Mapping[str, Any]) -> TpuZone:
+        return TpuZone(self.session(), props["zone"], project=props["project"])
 
 
 def _digest(metadata: Mapping[str, str]) -> str:

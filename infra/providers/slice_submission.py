@@ -21,7 +21,7 @@ def submit(
 ) -> QueuedResource | None:
     """The entry, new or adopted. None: the request went out, and whether it was taken could not be found out.
 
-    Raises GoogleError only where no entry of ours came into being.
+    Raises GoogleError only where no entry came into being, or one that is not to be touched stands under the name.
     """
     body = queued_resource_body(request)
     refusal: GoogleError | None = None
@@ -29,44 +29,47 @@ def submit(
         try:
             operation = zone.create(queued_id, body)
         except GoogleError as error:
-            if is_ambiguous(error):
-                return _after_silence(zone, queued_id, request, error)
-            if error.status != 409:
-                raise
             refusal = error
-            adopted = _taken(zone, queued_id, request, may_replace=may_replace, progress=progress)
-            if adopted is not None:
-                return adopted
+            if is_ambiguous(error):
+                try:
+                    found = _look(zone, queued_id)
+                except GoogleError:
+                    return None
+                if found is None:
+                    raise
+            elif error.status == 409:
+                found = zone.get(queued_id)
+            else:
+                raise
+            if found is not None and _is_wanted(zone, found, request, may_replace=may_replace, progress=progress):
+                return found
             continue
         return _recorded(zone, queued_id, operation.name)
     raise refusal or GoogleError(f"{queued_id} could not be queued in {zone.zone}; run the command again.")
 
 
-def _taken(
-    zone: TpuZone, queued_id: str, request: SliceRequest, *, may_replace: bool, progress: Progress
-) -> QueuedResource | None:
-    """What stands under our name, if it is the slice we want; None once the name is free. Raises GoogleError."""
-    found = zone.get(queued_id)
-    if found is None:
-        return None
+def _is_wanted(
+    zone: TpuZone, found: QueuedResource, request: SliceRequest, *, may_replace: bool, progress: Progress
+) -> bool:
+    """Whether what stands under our name is the slice that we want; False once the name is free. Raises GoogleError."""
     if not is_ours(found, request.labels):
         raise _strangers(found, request)
-    if not found.state.ended and found.state not in (QueueState.SUSPENDING, QueueState.DELETING):
+    if not found.state.over:
         wrong = differences(found, request)
         if not wrong:
-            progress(f"adopting {queued_id}, which an interrupted run left behind ({found.state.value})")
-            return found
+            progress(f"{found.id} is in the queue already ({found.state.value}): going on with it")
+            return True
         if not found.state.waits and not may_replace:
             raise GoogleError(
-                f"{queued_id} in {zone.zone} is a slice of this stack that may be serving ({found.state.value}) and was "
+                f"{found.id} in {zone.zone} is a slice of this stack that may be serving ({found.state.value}) and was "
                 f"asked for differently: {'; '.join(wrong)}. Undo the change to take it back, or let it be deleted: "
                 "pulumi config set --path gemma4:tpu.replaceActive true",
                 status=409,
                 reason="MAY_BE_SERVING",
             )
-    progress(f"removing what is left of {queued_id} ({found.state.value}): it holds the name and the quota")
-    zone.delete_until_gone(queued_id, timeout_s=_CLEAR_S)
-    return None
+    progress(f"removing what is left of {found.id} ({found.state.value}): it holds the name and the quota")
+    zone.delete_until_gone(found.id, timeout_s=_CLEAR_S, created=found.create_time)
+    return False
 
 
 def _strangers(found: QueuedResource, request: SliceRequest) -> GoogleError:
@@ -79,19 +82,6 @@ def _strangers(found: QueuedResource, request: SliceRequest) -> GoogleError:
         status=409,
         reason="NOT_OURS",
     )
-
-
-def _after_silence(zone: TpuZone, queued_id: str, request: SliceRequest, error: GoogleError) -> QueuedResource | None:
-    """The request may or may not have been taken: look, and give up only where Google says that nothing is there."""
-    try:
-        found = _look(zone, queued_id)
-    except GoogleError:
-        return None
-    if found is None:
-        raise error
-    if not is_ours(found, request.labels):
-        raise _strangers(found, request)
-    return found
 
 
 def _recorded(zone: TpuZone, queued_id: str, operation: str) -> QueuedResource | None:

@@ -14,7 +14,6 @@ from infra.providers.base import Progress
 ACTIVE = "ACTIVE"
 WAITING = "WAITING"
 _FIRST_POLL_S, _POLL_S = 1.0, 5.0
-_OVER = (QueueState.FAILED, QueueState.SUSPENDED, QueueState.SUSPENDING, QueueState.DELETING)
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,8 @@ class _Look:
         if self.trouble:
             return f"no answer from Google: {self.trouble}"
         state = self.queued.state.value if self.queued else "not recorded yet"
-        return f"{state}, its machine is not there yet" if state == ACTIVE else state
+        machine = f"is {self.node.state}" if self.node else "is not there yet"
+        return f"{state}, its machine {machine}" if state == ACTIVE else state
 
 
 def wait_for_node(zone: TpuZone, wait: Wait, *, progress: Progress, warn: Progress) -> Node | None:
@@ -49,19 +49,33 @@ def wait_for_node(zone: TpuZone, wait: Wait, *, progress: Progress, warn: Progre
     began = zone.session.clock()
     poll_s = _FIRST_POLL_S
     while True:
-        look = _look(zone, wait.queued_id)
-        if look.node is not None and look.node.address:
-            return look.node
-        if look.queued is not None and look.queued.state in _OVER:
-            _end(wait, _over(zone, wait, look.queued), warn)
-            return None
         waited = zone.session.clock() - began
-        if waited + poll_s > wait.limit_s or (wait.behind and not _waits(zone, wait.behind)):
-            _end(wait, _in_vain(zone, wait, look), warn)
+        try:
+            look = _look(zone, wait.queued_id)
+            if look.node is not None and look.node.ready and look.node.address:
+                return look.node
+            trouble = _trouble(zone, wait, look, may_wait=waited + poll_s <= wait.limit_s)
+        except GoogleError as error:
+            trouble = str(error)
+        if trouble and not wait.behind:
+            raise GoogleError(trouble, reason="NO_SLICE") from None
+        if trouble:
+            warn(f"{trouble} Until then the gateway leaves this slice out.")
             return None
         progress(f"{look.spoken}; waiting for {read_duration(waited)} of at most {read_duration(wait.limit_s)}")
         zone.session.sleep(poll_s)
         poll_s = min(2 * poll_s, _POLL_S)
+
+
+def _trouble(zone: TpuZone, wait: Wait, look: _Look, *, may_wait: bool) -> str:
+    """Why there is nothing to wait for any more; empty while there is."""
+    if look.queued is not None and look.queued.state.over:
+        return _over(zone, wait, look.queued)
+    if not may_wait:
+        return _in_vain(zone, wait, look, f"within {read_duration(wait.limit_s)}")
+    if wait.behind and not _waits(zone, wait.behind):
+        return _in_vain(zone, wait, look, "yet")
+    return ""
 
 
 def _look(zone: TpuZone, queued_id: str) -> _Look:
@@ -82,7 +96,10 @@ def _look(zone: TpuZone, queued_id: str) -> _Look:
 
 
 def _waits(zone: TpuZone, queued_id: str) -> bool:
-    look = _look(zone, queued_id)
+    try:
+        look = _look(zone, queued_id)
+    except GoogleError:
+        return False  # whoever waits for that one will say so
     return look.queued is not None and (look.queued.state.waits or look.queued.state is QueueState.PROVISIONING)
 
 
@@ -95,25 +112,21 @@ def _over(zone: TpuZone, wait: Wait, queued: QueuedResource) -> str:
     )
 
 
-def _in_vain(zone: TpuZone, wait: Wait, look: _Look) -> str:
+def _in_vain(zone: TpuZone, wait: Wait, look: _Look, when: str) -> str:
     if look.queued is None and look.trouble is None:
         return f"{wait.queued_id} is not in the queue of {zone.zone}; run `pulumi up` again to ask for it anew."
     if look.queued is not None and look.queued.state is QueueState.ACTIVE:
+        machine = (
+            f"is {look.node.state}" if look.node and not look.node.ready else "has no address, or was deleted by hand"
+        )
         return (
-            f"{wait.queued_id} in {zone.zone} is ACTIVE, but its machine has no address or was deleted by hand. Run "
+            f"{wait.queued_id} in {zone.zone} is ACTIVE, but its machine {machine}. Run "
             "`pulumi up` again; if that does not help, give the slice back: gcloud compute tpus queued-resources delete "
             f"{wait.queued_id} --zone {zone.zone} --force, then `pulumi up`."
         )
     return (
-        f"No capacity for {wait.accelerator_type} in {zone.zone} within {read_duration(wait.limit_s)} ({look.spoken}). "
+        f"No capacity for {wait.accelerator_type} in {zone.zone} {when} ({look.spoken}). "
         f"{wait.queued_id} keeps its place in the queue and serves by itself once it is granted: run `pulumi up` again "
         "to go on waiting, `gemma4 tpu status` to look, `gemma4 zones` for other zones (tpu.zone); `pulumi destroy` "
         "gives the place up."
     )
-
-
-def _end(wait: Wait, message: str, warn: Progress) -> None:
-    """An error for the first slice; for a further one a warning, and the stack goes on without it."""
-    if not wait.behind:
-        raise GoogleError(message, reason="NO_SLICE")
-    warn(f"{message} Until then the gateway leaves this slice out.")

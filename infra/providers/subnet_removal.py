@@ -17,16 +17,20 @@ from infra.google.subnets import remove_subnetwork
 from infra.providers.base import Provider, changed, fail, progress_on, urn_under
 
 KIND = "SubnetRemoval"
-_INPUTS = ("region", "name")
+_INPUTS = ("project", "region", "name")
 _LIMIT_S = 3 * 3600.0
 
 
 @dataclass(frozen=True)
 class SubnetRemovalInputs:
-    """Which subnetwork."""
+    """Which subnetwork. One that is `held` by Cloud Run cannot move while the service lives: its addresses are let go of an
+    hour or two after the service that used them."""
 
+    project: str
     region: str
     name: str
+    cidr: str
+    held: bool
 
 
 class SubnetRemoval(Resource, module="gemma4", name=KIND):
@@ -45,7 +49,15 @@ class SubnetRemovalProvider(Provider):
         return CreateResult(f"{props['region']}/{props['name']}", props)
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Another subnetwork is another removal."""
+        """Another subnetwork is another removal; one under Cloud Run stays where it is."""
+        moved = changed(olds, news, ("region", "cidr"))
+        if moved and olds.get("held"):
+            settings = {"region": "region", "cidr": "network.subnetCidr"}
+            fail(
+                f"{' and '.join(settings[key] for key in moved)} cannot change while the stack lives: Cloud Run holds the "
+                f"subnet {olds['name']} ({olds['region']}, {olds['cidr']}) until an hour or two after its service is gone. "
+                "Undo the change; or run `pulumi destroy` first; or make another stack with it."
+            )
         keys = changed(olds, news, _INPUTS)
         return DiffResult(changes=bool(keys), replaces=keys)
 
@@ -54,6 +66,7 @@ class SubnetRemovalProvider(Provider):
         try:
             remove_subnetwork(
                 self.session(),
+                props["project"],
                 props["region"],
                 props["name"],
                 timeout_s=_LIMIT_S,

@@ -74,9 +74,9 @@ class TpuNodeProvider(Provider):
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
         """Where the machine is now: one that was waited for may have come."""
         try:
-            node = TpuZone(self.session(), props["zone"]).node(id_)
-        except GoogleError as error:
-            fail(str(error))
+            node = self._zone(props).node(id_)
+        except GoogleError:
+            return ReadResult(id_, props)  # the queue entry has the same trouble, and says so
         return ReadResult(id_, {**props, **_seen(node)})
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
@@ -90,15 +90,18 @@ class TpuNodeProvider(Provider):
             behind=props["behind"],
         )
         urn = props.get("urn")
-        zone = TpuZone(self.session(), props["zone"])
+        zone = self._zone(props)
         try:
             node = wait_for_node(zone, wait, progress=progress_on(urn), warn=warning_on(urn))
         except GoogleError as error:
             fail(str(error))
         return {**props, **_seen(node)}
 
+    def _zone(self, props: Mapping[str, Any]) -> TpuZone:
+        return TpuZone(self.session(), props["zone"], project=props["project"])
+
 
 def _seen(node: Node | None) -> dict[str, str]:
     if node is None or not node.address:
         return {"state": WAITING, "address": "", "instance": ""}
-    return {"state": ACTIVE, "address": node.address, "instance": node.id}
+    return {"state": ACTIVE if node.ready else WAITING, "address": node.address, "instance": node.id}

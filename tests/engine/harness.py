@@ -45,6 +45,12 @@ class Outcome:
     output: str
 
     @property
+    def errors(self) -> list[str]:
+        """Our own messages among the diagnostics, one for each time that one is said."""
+        said = self.output.partition("Diagnostics:")[2]
+        return [line.strip() for line in said.splitlines() if line.strip().startswith("error: gemma4:")]
+
+    @property
     def summary(self) -> dict[str, int]:
         """Counts by operation of the closing `Resources:` block, e.g. {'to create': 27} or {'created': 27}."""
         counts = {}

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.harness import TOKEN, Engine, serve
+from tests.engine.harness import TOKEN, Engine, Outcome, serve
 from tests.fakes.google import FakeGoogle
 from tests.fakes.vllm import FakeVllm
 
@@ -86,11 +86,36 @@ def test_the_whole_life(stack: Engine, google: FakeGoogle, server: FakeVllm) -> 
     assert server.spec_hash in node["metadata"]["gemma4-spec"]
     assert TOKEN not in str(node)
 
+    # What Cloud Run holds cannot move, with or without permission; slices can, with it.
+    stack.configure({"gemma4:network": {"subnetCidr": "10.9.0.0/26"}})
+    (error,) = stack.preview(check=False).errors
+    assert "network.subnetCidr cannot change while the stack lives" in error
+    stack.configure({"gemma4:network": None, "gemma4:tpu": {"zone": "europe-west4-a"}})
+    (error,) = stack.preview(check=False).errors
+    assert f"{BLUE} may be serving (ACTIVE)" in error
+    stack.configure({"gemma4:tpu": {"zone": "europe-west4-a", "replaceActive": True}})
+    serve(server, google, stack)
+    stack.up()
+    assert [name.split("/")[3] for name in google.tpu.resources] == ["europe-west4-a"]
+
     # Cloud Run lets go of its subnet late: the provider gives up at the first refusal, destroy must not.
     held = google.fault("DELETE", "/subnetworks/gemma4-v6e4$", times=2, status=400, body=_in_use())
     stack.destroy()
     assert held.used == 2
     assert google.leftovers() == []
+
+
+def test_a_quota_for_one_slice_does_not_hold_up_the_first(stack: Engine, google: FakeGoogle, server: FakeVllm) -> None:
+    stack.configure({"gemma4:tpu": {"slices": ["blue", "green"]}})
+    serve(server, google, stack)
+    google.tpu.set_limit("us-east5-a", 4)
+    only_blue = stack.up()
+    assert "goes on without this slice" in only_blue.output
+    assert stack.outputs()["url"] == server.url
+    google.tpu.set_limit("us-east5-a", 8)
+    stack.up()
+    assert outputs_of(stack, "TpuNode", "green")["address"]
+    assert set(stack.up().summary) == {"unchanged"}
 
 
 def _in_use() -> dict[str, Any]:
@@ -104,7 +129,8 @@ def test_a_wait_in_vain_is_one_error_and_the_next_up_goes_on(slices: Engine, goo
     google.tpu.configure(stop_at="WAITING_FOR_RESOURCES")
     failed = slices.up(check=False)
     assert failed.code != 0
-    assert "No capacity for v6e-4 in us-east5-a within 2 s" in failed.output
+    (error,) = failed.errors
+    assert "No capacity for v6e-4 in us-east5-a within 2 s" in error
     assert "Traceback" not in failed.output
     assert outputs_of(slices, "QueuedResource")["state"] == "WAITING_FOR_RESOURCES"
     google.tpu.configure(stop_at="")
@@ -141,15 +167,68 @@ def test_a_process_killed_before_the_answer_is_adopted(slices: Engine, google: F
     assert google.tpu.created == 1
 
 
-def test_credentials_that_expire_are_one_error(slices: Engine, google: FakeGoogle) -> None:
+def test_what_a_killed_process_left_goes_with_destroy(slices: Engine, google: FakeGoogle) -> None:
+    google.fault("POST", "/queuedResources", delay_s=5)
+    process = slices.start("up", "--yes", "--skip-preview")
+    until(lambda: google.tpu.created == 1)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=30)
+    slices.run("cancel", "--yes")
+    slices.destroy()
+    assert google.leftovers() == []
+
+
+def test_a_lost_answer_and_then_a_refusal_leave_nothing_behind(slices: Engine, google: FakeGoogle) -> None:
+    google.fault("POST", "/queuedResources", drop="after")
+    google.fault("POST", "/queuedResources", status=403, message="Permission denied", times=9)
+    slices.up()
+    assert google.tpu.created == 1
+    slices.destroy()
+    assert google.leftovers() == []
+
+
+@pytest.mark.parametrize("slices_asked", [["blue"], ["blue", "green"]], ids=["one slice", "two"])
+def test_credentials_that_expire_while_waiting_are_one_error(
+    slices: Engine, google: FakeGoogle, slices_asked: list[str]
+) -> None:
+    slices.configure({"gemma4:tpu": {"slices": slices_asked}})
     google.tpu.configure(stop_at="WAITING_FOR_RESOURCES")
     process = slices.start("up", "--yes", "--skip-preview")
-    until(lambda: len(google.sent("GET", QUEUED)) > 2)
-    google.fault("GET", QUEUED, status=401, message="expired", times=99)
-    output, _ = process.communicate(timeout=60)
-    assert process.returncode != 0
-    assert "gcloud auth application-default login" in output
-    assert "Traceback" not in output
+    until(lambda: len(google.sent("GET", QUEUED)) > 3)
+    google.expire("fake-access-token")
+    text, _ = process.communicate(timeout=60)
+    google.expired.clear()
+    failed = Outcome(process.returncode, text)
+    (error,) = failed.errors
+    assert "gcloud auth application-default login" in error
+    assert "Traceback" not in text
+
+
+def test_credentials_that_have_expired_are_one_error(slices: Engine, google: FakeGoogle) -> None:
+    slices.up()
+    google.expire("fake-access-token")
+    failed = slices.up(check=False)
+    google.expired.clear()
+    (error,) = failed.errors
+    assert "gcloud auth application-default login" in error
+
+
+@pytest.mark.parametrize("provisioning", ["spot", "on-demand"])
+def test_capacity_can_be_bought_without_a_queue(slices: Engine, google: FakeGoogle, provisioning: str) -> None:
+    slices.configure({"gemma4:tpu": {"provisioning": provisioning}})
+    slices.up()
+    assert set(slices.up().summary) == {"unchanged"}
+    assert "runDuration" not in google.tpu.resources[f"{PLACE}/{BLUE}"]
+
+
+def test_another_project_does_not_hide_a_slice(slices: Engine, google: FakeGoogle) -> None:
+    slices.up()
+    slices.configure({"gcp:project": "other-project"})
+    (error,) = slices.up(check=False).errors
+    assert f"{BLUE} may be serving (ACTIVE), and a change of project" in error
+    slices.configure({"gemma4:tpu": {"replaceActive": True}})
+    slices.up()
+    assert [name.split("/")[1] for name in google.tpu.resources] == ["other-project"]
 
 
 def test_destroy_leaves_nothing_from_any_state(slices: Engine, google: FakeGoogle) -> None:

@@ -1,7 +1,7 @@
-"""One slice's three dynamic resources under the smallest possible engine: what Pulumi does with them, without Pulumi.
+"""One slice's four dynamic resources under the smallest possible engine: what Pulumi does with them, without Pulumi.
 
-It keeps a resource only if its `create` returned, refreshes before every `up`, and replaces what `diff` says, deleting
-first where that is asked for: the rules that decide whether a paid slice can get lost.
+It keeps a resource only if its `create` returned, drops inputs without a value, refreshes before every `up`, and replaces
+what `diff` says, deleting first where that is asked for: the rules that decide whether a paid slice can get lost.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from infra.google.session import Retry
 from infra.providers.base import Provider
 from infra.providers.queued_resource import QueuedResourceProvider
 from infra.providers.serving_spec import ServingSpecProvider
+from infra.providers.slice_removal import SliceRemovalProvider
 from infra.providers.tpu_node import TpuNodeProvider
 from tests.fakes.google import FakeGoogle
 from tests.fakes.google.client import FakeTime, session
@@ -72,14 +73,16 @@ class SliceStack:
             "labels": {"app": "gemma4", "stack": "v6e4", "managed-by": "pulumi", "slice": slice_name},
             "tags": ["gemma4-v6e4"],
             "known_zones": [ZONE, "us-east5-b"],
-            "replace_active": False,
+            "further": slice_name != "blue",
             "urn": None,
         } | changes
         self.wait_s = 1200
         self.behind = ""
         self.state: dict[str, Kept] = {}
         self.done: list[str] = []
+        self._replaced: list[tuple[str, Kept]] = []
         self.providers: dict[str, Provider] = {
+            "removal": SliceRemovalProvider(),
             "queue": QueuedResourceProvider(),
             "node": TpuNodeProvider(),
             "spec": ServingSpecProvider(),
@@ -104,18 +107,22 @@ class SliceStack:
     def up(self) -> None:
         self.done = []
         self.refresh()
+        self._apply("removal", {key: self.inputs[key] for key in ("project", "zone", "queued_id", "labels", "urn")})
         self._apply("queue", {**self.inputs, "created": None, "state": None})
         self._apply("node", self.node_inputs())
         self._apply("spec", self.spec_inputs())
+        self._delete_replaced()
 
     def up_killed(self) -> None:
         """The process dies after Google has taken the request and before the state is written."""
         self.refresh()
+        self._apply("removal", {key: self.inputs[key] for key in ("project", "zone", "queued_id", "labels", "urn")})
         if "queue" not in self.state:
-            self.providers["queue"].create({**self.inputs, "created": None, "state": None})
+            self.providers["queue"].create(_given({**self.inputs, "created": None, "state": None}))
 
     def destroy(self) -> None:
-        for resource in ("spec", "node", "queue"):
+        self._delete_replaced()
+        for resource in ("spec", "node", "queue", "removal"):
             if resource in self.state:
                 kept = self.state[resource]
                 self.providers[resource].delete(kept.id, kept.outputs)
@@ -135,21 +142,43 @@ class SliceStack:
             "applied": None,
         }
 
+    def _did(self, what: str, resource: str) -> None:
+        if resource != "removal":  # which is nothing to anybody before the end
+            self.done.append(f"{what} {resource}")
+
+    def _delete_replaced(self) -> None:
+        """At the end of an `up` that came so far, else at the next chance."""
+        while self._replaced:
+            resource, kept = self._replaced[-1]
+            self.providers[resource].delete(kept.id, kept.outputs)
+            self._replaced.pop()
+
+    def allow_replacement(self) -> None:
+        """Set `tpu.replaceActive`."""
+        self.providers["queue"].replace_active = True
+
     def _apply(self, resource: str, news: dict[str, Any]) -> None:
+        news = _given(news)
         provider, kept = self.providers[resource], self.state.get(resource)
         if kept is not None:
             difference = provider.diff(kept.id, kept.outputs, news)
             if not difference.changes:
                 return
             if not difference.replaces:
-                self.done.append(f"update {resource}")
+                self._did("update", resource)
                 kept.outputs = dict(provider.update(kept.id, kept.outputs, news).outs or {})
                 return
-            self.done.append(f"replace {resource}")
+            self._did("replace", resource)
             if difference.delete_before_replace:
                 provider.delete(kept.id, kept.outputs)
                 del self.state[resource]
+            else:
+                self._replaced.append((resource, kept))
         else:
-            self.done.append(f"create {resource}")
+            self._did("create", resource)
         created = provider.create(news)
         self.state[resource] = Kept(created.id, dict(created.outs or {}))
+
+
+def _given(inputs: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in inputs.items() if value is not None}

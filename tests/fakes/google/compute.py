@@ -81,6 +81,7 @@ class Compute(Product):
         full = f"{scope}/{collection}/{name}"
         self.known(full)
         users = [other for other, one in self.resources.items() if full in _references(one)]
+        users += [other for users_of in self.world.users for other in users_of(full)]
         if users:
             raise resource_in_use(full, users[0])
         link = self.remove(full)["selfLink"]

@@ -66,8 +66,8 @@ class Tpu(TpuNodes):
         if target == "FAILED":
             failure = {"code": 8, "message": error or "The zone has no more resources available."}
             record["state"]["failedData"] = {"error": failure}
-        if target == "ACTIVE":
-            self.add_node(name, record["tpu"]["nodeSpec"][0])
+        if target in ("PROVISIONING", "ACTIVE"):
+            self.add_node(name, record["tpu"]["nodeSpec"][0], "READY" if target == "ACTIVE" else "CREATING")
         if target in ("FAILED", "SUSPENDED"):
             self.remove_nodes_of(name)
 

@@ -27,6 +27,7 @@ class TpuNodes(Product):
         self.guest_attributes: dict[str, dict[str, str]] = {}
         self.addresses: list[str] = []
         self.operation_polls = 0
+        world.users.append(self.users_of)
         self.offers: dict[str, tuple[str, ...]] = dict.fromkeys(
             ("us-east5-a", "us-east5-b", "europe-west4-a", "asia-northeast1-b", "us-central1-b", "us-east1-d"), V6E
         )
@@ -35,14 +36,22 @@ class TpuNodes(Product):
         """`values` by `namespace/key`, as the virtual machine writes them; `node` is the short name."""
         self.guest_attributes[node] = values
 
-    def add_node(self, queued: str, spec: dict[str, Any]) -> None:
+    def users_of(self, resource: str) -> list[str]:
+        """Machines on a subnetwork, which cannot go before them."""
+        return [name for name, node in self.nodes.items() if node["networkConfig"].get("subnetwork") == resource]
+
+    def add_node(self, queued: str, spec: dict[str, Any], state: str) -> None:
+        """A machine, which has its address while it is still being made."""
         name = f"{spec['parent']}/nodes/{spec['nodeId']}"
+        if name in self.nodes:
+            self.nodes[name]["state"] = state
+            return
         serial = self.world.serial()
         address = self.addresses.pop(0) if self.addresses else f"10.8.0.{2 + serial % 60}"
         self.nodes[name] = spec["node"] | {
             "name": name,
             "id": str(10**18 + serial),
-            "state": "READY",
+            "state": state,
             "health": "HEALTHY",
             "createTime": self.world.now(),
             "queuedResource": queued,
@@ -73,6 +82,8 @@ class TpuNodes(Product):
         if not set(mask) <= {"metadata", "labels", "tags", "description"}:
             raise Refusal(400, f"update_mask {mask} is not supported.")
         check_metadata(body.get("metadata", {}))
+        if found["state"] != "READY":
+            raise Refusal(400, f"Node is in state {found['state']}.", canonical="FAILED_PRECONDITION")
         found.update({field: body.get(field, {}) for field in mask})
         parent = f"projects/{project}/locations/{zone}"
         metadata = self.about("update", found["name"])

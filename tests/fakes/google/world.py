@@ -23,6 +23,8 @@ class World:
         self.clock = clock
         self.policies: dict[str, dict[str, Any]] = {}
         self.operations: dict[str, Operation] = {}
+        self.users: list[Callable[[str], list[str]]] = []
+        """Each names what of its product uses a resource of another."""
         self._serial = 0
 
     def serial(self) -> int:

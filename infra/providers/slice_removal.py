@@ -1,0 +1,62 @@
+"""What stands before a slice is asked for, and takes away whatever was left behind of it.
+
+A process that is killed while Google takes the request, or a refusal after a lost answer, leaves a slice that no state
+knows and somebody pays for. This resource is in the state before the request goes out. Created it does nothing; deleted,
+after the slice's own entry, it removes what still stands under the name, if it is ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+from pulumi.dynamic import CreateResult, DiffResult, Resource
+
+from infra.errors import GoogleError
+from infra.google.slices import remove
+from infra.google.tpu import TpuZone
+from infra.providers.base import Provider, changed, fail, progress_on, urn_under
+
+KIND = "SliceRemoval"
+_INPUTS = ("project", "zone", "queued_id")
+
+
+@dataclass(frozen=True)
+class SliceRemovalInputs:
+    """Which queued resource, and the labels by which ours is known."""
+
+    project: str
+    zone: str
+    queued_id: str
+    labels: Mapping[str, str]
+
+
+class SliceRemoval(Resource, module="gemma4", name=KIND):
+    """A slice's queue entry must depend on this, so that it goes first."""
+
+    def __init__(self, name: str, args: SliceRemovalInputs, opts: pulumi.ResourceOptions) -> None:
+        urn = None if opts.parent is None else urn_under(opts.parent, KIND, name)
+        super().__init__(SliceRemovalProvider(), name, {**vars(args), "urn": urn}, opts)
+
+
+class SliceRemovalProvider(Provider):
+    """Waits at the end of a slice's life."""
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Nothing to do yet."""
+        return CreateResult(f"{props['zone']}/{props['queued_id']}", props)
+
+    def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
+        """Another slice is another removal."""
+        keys = changed(olds, news, _INPUTS)
+        return DiffResult(changes=bool(keys), replaces=keys)
+
+    def delete(self, _id: str, props: dict[str, Any]) -> None:
+        """Remove what is left; mostly there is nothing."""
+        zone = TpuZone(self.session(), props["zone"], project=props["project"])
+        try:
+            remove(zone, props["queued_id"], props["labels"], progress_on(props.get("urn")))
+        except GoogleError as error:
+            fail(str(error))
