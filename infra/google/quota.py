@@ -10,8 +10,8 @@ from infra.google.access import Api
 from infra.google.session import GoogleSession
 
 
-def limits(session: GoogleSession, service: str, quota: str) -> Mapping[str, int]:
-    """A quota's limit by zone or region; -1 is without limit. Empty where the service knows no such quota.
+def limits(session: GoogleSession, service: str, quota: str) -> Mapping[str, int] | None:
+    """A quota's limit by zone or region; -1 is without limit. None where the service knows no such quota.
 
     GoogleError when it cannot be read, which is a role more than most other calls need.
     """
@@ -20,7 +20,7 @@ def limits(session: GoogleSession, service: str, quota: str) -> Mapping[str, int
         info = session.get(Api.CLOUD_QUOTAS, path)
     except GoogleError as error:
         if error.status == 404:
-            return {}
+            return None
         raise
     found: dict[str, int] = {}
     for one in sorted(info.get("dimensionsInfos", ()), key=lambda one: len(one.get("dimensions", {}))):

@@ -204,8 +204,8 @@ def zones(
 ) -> None:
     """Show where TPU capacity can be asked for.
 
-    Zones that list the accelerator and take flex-start, with the quota there and what this project's requests hold of
-    it. Exit code 3: no zone has room.
+    Zones that list the accelerator and take flex-start, with the quotas there and what this project's requests hold of
+    them. Exit code 3: no zone has room; 1: none could be asked.
     """
     from infra.ops.tpu_commands import show_zones
 
@@ -221,8 +221,8 @@ app.add_typer(tpu, name="tpu")
 def tpu_status(stack: Stack, as_json: AsJson = False) -> None:
     """Show how each slice of a stack is.
 
-    Its place in the queue, its machine, what the supervisor there is doing, the time left, and what to do next. Exit
-    code 1: not all of them serve.
+    Its place in the queue, its machine, what the supervisor there is doing, the time left, and what to do next; and what
+    else the stack pays for. Exit code 1: not every slice serves what is planned.
     """
     from infra.ops.tpu_commands import show_status
 
@@ -233,10 +233,13 @@ def tpu_status(stack: Stack, as_json: AsJson = False) -> None:
 @tpu.command("husks", epilog=_examples("tpu husks v6e4", "tpu husks v6e4 --delete"))
 def tpu_husks(
     stack: Annotated[
-        str | None, typer.Argument(help="A stack whose project to look at.", autocompletion=_complete_stack)
+        str | None,
+        typer.Argument(help="A stack whose project to look at, and whose to delete.", autocompletion=_complete_stack),
     ] = None,
-    delete: Annotated[bool, typer.Option("--delete", help="Delete those that stacks of this program made.")] = False,
-    everybody: Annotated[bool, typer.Option("--everybody", help="With --delete: those of others as well.")] = False,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Delete the stack's, or without a stack those of all of this program's.")
+    ] = False,
+    everybody: Annotated[bool, typer.Option("--everybody", help="With --delete: all, whoever made them.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """List requests that have ended.

@@ -36,10 +36,10 @@ def find_husks(session: GoogleSession) -> Husks:
     return Husks(tuple(found), tuple(gaps))
 
 
-def is_of_gemma4(husk: QueuedResource) -> bool:
-    """Whether some stack of this program made it."""
+def is_of_gemma4(queued: QueuedResource, stack: str | None = None) -> bool:
+    """Whether a stack of this program made it: `stack`, or without it any."""
     key, value = OURS
-    return husk.labels.get(key) == value
+    return queued.labels.get(key) == value and stack in (None, queued.labels.get("stack"))
 
 
 def remove(session: GoogleSession, husk: QueuedResource) -> None:

@@ -1,90 +1,34 @@
-"""How a stack's TPU slices are, and what to do about each: read from Google and judged, without printing."""
+"""How a stack's TPU slices are: read from Google by name alone, so that it finds what a broken state file has lost."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from infra.errors import GoogleError
 from infra.google.session import GoogleSession
 from infra.google.slices import is_ours, seconds_left, seconds_since_1970
 from infra.google.tpu import TpuZone
-from infra.google.tpu_types import Node, QueuedResource, QueueState
+from infra.google.tpu_types import Node, Provisioning, QueuedResource
+from infra.ops.slice_judgement import SliceStatus, Supervisor, judge
 from infra.planning.plan import Plan
 from infra.planning.quantities import read_duration
 from infra.planning.slices import SlicesPlan
 
 NAMESPACE, KEY = "gemma4", "status"
-SERVING = "serving"
-_SOON_S = 3600
-
-
-@dataclass(frozen=True)
-class Supervisor:
-    """What the machine says of itself; `error` is the newest trouble. All blank where it has said nothing yet."""
-
-    stage: str = ""
-    wanted: str = ""
-    running: str = ""
-    preparing: str = ""
-    error: str = ""
-
-
-@dataclass(frozen=True)
-class SliceStatus:
-    """`left_s` is the time until the run duration ends, `waited_s` since the request; None where that is not known."""
-
-    name: str
-    id: str
-    queue: str
-    why: str
-    node: str
-    address: str
-    supervisor: Supervisor
-    waited_s: float | None
-    left_s: float | None
-    next: str
 
 
 def slice_statuses(session: GoogleSession, plan: Plan, slices: SlicesPlan) -> list[SliceStatus]:
-    """One a slice of the plan, in its order. Works from names alone: it finds what a broken state file has lost."""
+    """One a slice of the plan, in its order, judged. Raises GoogleError."""
     zone = TpuZone(session, slices.zone)
-    return [_status(zone, plan, slices, name) for name in slices.names]
+    return [_judged(_seen(zone, plan, slices, name), plan) for name in slices.names]
 
 
-def _status(zone: TpuZone, plan: Plan, slices: SlicesPlan, name: str) -> SliceStatus:
-    slice_id = plan.names.slice(name)
-    queued = zone.get(slice_id)
-    node = zone.node(slice_id) if queued is not None else None
-    supervisor = read_supervisor(_said(zone, slice_id)) if node is not None else Supervisor()
-    now = zone.session.clock()
-    left_s = seconds_left(node.create_time, slices.max_run_duration_s, now) if node is not None else None
-    ours = queued is None or is_ours(queued, {**plan.labels, "slice": name})
-    return SliceStatus(
-        name=name,
-        id=slice_id,
-        queue=queued.state.value if queued is not None else "none",
-        why=queued.error if queued is not None else "",
-        node=node.state if node is not None else "",
-        address=node.address if node is not None else "",
-        supervisor=supervisor,
-        waited_s=now - seconds_since_1970(queued.create_time) if queued and queued.create_time else None,
-        left_s=left_s,
-        next=what_next(plan, queued, node, supervisor, left_s) if ours else _not_ours(slice_id),
-    )
-
-
-def _said(zone: TpuZone, node_id: str) -> Mapping[str, str]:
-    try:
-        return zone.guest_attributes(node_id, NAMESPACE)
-    except GoogleError:
-        return {}  # they may be switched off: the machine's log has the same
-
-
-def read_supervisor(attributes: Mapping[str, str]) -> Supervisor:
-    """The supervisor's report; blank where there is none, or none that can be read."""
+def read_supervisor(attributes: Mapping[str, str], now: float) -> Supervisor:
+    """The supervisor's report; blank where there is none, or none that can be read. `now`: seconds since 1970."""
     try:
         said: Any = json.loads(attributes.get(KEY, ""))
     except ValueError:
@@ -92,13 +36,95 @@ def read_supervisor(attributes: Mapping[str, str]) -> Supervisor:
     if not isinstance(said, dict):
         return Supervisor()
     newest: Mapping[str, Any] = next(iter(said.get("errors") or ()), {})
+    at = str(said.get("at") or "")
     return Supervisor(
         stage=str(said.get("stage") or ""),
         wanted=str(said.get("wanted") or ""),
         running=str(said.get("running") or ""),
         preparing=_preparing(said),
         error=str(newest.get("message", "")),
+        maintenance=str(said.get("maintenance") or ""),
+        at=at,
+        age_s=_age_s(at, now),
     )
+
+
+def moment(seconds_since_1970: float) -> str:
+    """RFC 3339 in UTC, to the second."""
+    return datetime.fromtimestamp(round(seconds_since_1970), UTC).isoformat().replace("+00:00", "Z")
+
+
+def _judged(seen: SliceStatus, plan: Plan) -> SliceStatus:
+    judgement = judge(seen, plan)
+    return replace(seen, serving=judgement.serving, next=judgement.next)
+
+
+def _seen(zone: TpuZone, plan: Plan, slices: SlicesPlan, name: str) -> SliceStatus:
+    slice_id = plan.names.slice(name)
+    queued = zone.get(slice_id)
+    if queued is None:
+        return SliceStatus(name, slice_id)
+    now = zone.session.clock()
+    seen = SliceStatus(
+        name,
+        slice_id,
+        ours=is_ours(queued, {**plan.labels, "slice": name}),
+        queue=queued.state.value,
+        why=queued.error,
+        waited_s=_age_s(queued.create_time, now),
+        expires_at=_expires_at(queued, slices),
+        granted=_granted(queued, slices),
+    )
+    node = zone.node(slice_id)
+    return seen if node is None else _with_machine(seen, node, _said(zone, slice_id), _run_s(queued, slices), now)
+
+
+def _with_machine(seen: SliceStatus, node: Node, supervisor: Supervisor, run_s: int | None, now: float) -> SliceStatus:
+    left_s = seconds_left(node.create_time, run_s, now)
+    return replace(
+        seen,
+        node=node.state,
+        address=node.address,
+        health=node.health,
+        problem=node.problem,
+        maintenance=node.maintenance,
+        supervisor=supervisor,
+        age_s=_age_s(node.create_time, now),
+        left_s=left_s,
+        ends_at="" if left_s is None or run_s is None else moment(seconds_since_1970(node.create_time) + run_s),
+    )
+
+
+def _said(zone: TpuZone, node_id: str) -> Supervisor:
+    try:
+        return read_supervisor(zone.guest_attributes(node_id, NAMESPACE), zone.session.clock())
+    except GoogleError as error:
+        return Supervisor(unreadable=str(error))
+
+
+def _run_s(queued: QueuedResource, slices: SlicesPlan) -> int | None:
+    """The run duration that was granted; what the file says only where Google's record leaves it out."""
+    if queued.max_run_duration:
+        return round(float(queued.max_run_duration.removesuffix("s")))
+    return slices.max_run_duration_s if queued.provisioning is Provisioning.FLEX_START else None
+
+
+def _granted(queued: QueuedResource, slices: SlicesPlan) -> str:
+    was, run_s = queued.provisioning.value, _run_s(queued, slices)
+    if (was, run_s) == (slices.provisioning, slices.max_run_duration_s):
+        return ""
+    return f"granted as {_terms(was, run_s)}, the file says {_terms(slices.provisioning, slices.max_run_duration_s)}"
+
+
+def _terms(provisioning: str, run_s: int | None) -> str:
+    return provisioning if run_s is None else f"{provisioning} for {read_duration(run_s)}"
+
+
+def _expires_at(queued: QueuedResource, slices: SlicesPlan) -> str:
+    """By the file: Google's record does not show for how long was asked."""
+    if not queued.state.waits or not queued.create_time:
+        return ""
+    return moment(seconds_since_1970(queued.create_time) + slices.valid_until_duration_s)
 
 
 def _preparing(said: Mapping[str, Any]) -> str:
@@ -107,30 +133,8 @@ def _preparing(said: Mapping[str, Any]) -> str:
     return f"{said['preparing']}{weights}" if said.get("preparing") else ""
 
 
-def what_next(
-    plan: Plan, queued: QueuedResource | None, node: Node | None, supervisor: Supervisor, left_s: float | None
-) -> str:
-    """The one thing to do, or that there is nothing to do."""
-    if queued is None:
-        return "nothing is queued: pulumi up asks for it"
-    if queued.state.ended:
-        return "it has ended and holds quota: pulumi up replaces it, gemma4 tpu husks --delete only removes it"
-    if queued.state in (QueueState.SUSPENDING, QueueState.DELETING):
-        return "it is ending: wait a minute, then pulumi up asks for another"
-    if queued.state.waits:
-        return "it waits for capacity: nothing to do, or see gemma4 zones for other zones"
-    if queued.state is not QueueState.ACTIVE or node is None:
-        return "it is being set up: look again in some minutes"
-    if supervisor.error:
-        return "the machine reports trouble: see the line above and its log (Cloud Logging)"
-    if supervisor.running and supervisor.running != plan.command.spec_hash and supervisor.stage == SERVING:
-        return "it serves another specification than planned: pulumi up brings it up to date"
-    if left_s is not None and left_s < _SOON_S:
-        return f"it ends in {read_duration(left_s)}: queue a further slice (tpu.slices) to go on serving"
-    if supervisor.stage == SERVING:
-        return "nothing: it serves"
-    return "it is starting: image, weights and compilation take a while"
-
-
-def _not_ours(slice_id: str) -> str:
-    return f"{slice_id} carries labels of somebody else: pulumi up leaves it alone; rename the slice or the stack"
+def _age_s(at: str, now: float) -> float | None:
+    try:
+        return max(0.0, now - seconds_since_1970(at))
+    except ValueError:
+        return None

@@ -1,0 +1,30 @@
+"""How the commands print: tables that fit a terminal, and data whose keys are camelCase like those of a plan."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic.alias_generators import to_camel
+from rich.table import Table
+
+SCHEMA = 1
+
+
+def table(*columns: str) -> Table:
+    """An empty table without lines."""
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        made.add_column(column)
+    return made
+
+
+def print_json(data: Mapping[str, Any]) -> None:
+    """Print data under the number of its schema."""
+    print(json.dumps({"schema": SCHEMA, **data}, indent=2))
+
+
+def camel(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A record of ours with camelCase keys, inner records included; keys that are not ours do not belong in here."""
+    return {to_camel(key): camel(value) if isinstance(value, Mapping) else value for key, value in record.items()}
