@@ -5,6 +5,7 @@ A network of ours carries no firewall rule that allows ingress; what must be rea
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pulumi
@@ -54,7 +55,12 @@ class SubnetPlace:
 
 
 def subnetwork(
-    parent: pulumi.Resource, prefix: str, plan: Plan, network: vpc.Network, place: SubnetPlace
+    parent: pulumi.Resource,
+    prefix: str,
+    plan: Plan,
+    network: vpc.Network,
+    place: SubnetPlace,
+    after: Sequence[pulumi.Resource] = (),
 ) -> tuple[vpc.Subnetwork, list[pulumi.Resource]]:
     """A subnet from which Google's APIs can be reached without an external address, and what its users depend on."""
     subnet = vpc.Subnetwork(
@@ -64,7 +70,7 @@ def subnetwork(
         network=network.id,
         region=place.region,
         cidr=place.cidr,
-        opts=pulumi.ResourceOptions(parent=parent),
+        opts=pulumi.ResourceOptions(parent=parent, depends_on=list(after)),
     )
     removal = SubnetRemoval(
         f"{prefix}-subnet-removal",

@@ -38,7 +38,8 @@ class SliceNetwork(pulumi.ComponentResource):
         self._vpc = args.network.network
         self.tag = args.plan.names.slices
         place = SubnetPlace(self.tag, self._region, args.slices.subnet_cidr, held=False)
-        self.subnet, removal = subnetwork(self, name, args.plan, self._vpc, place)
+        # After the gateway's: a range that cannot change is refused there, before a slice would be given up for it.
+        self.subnet, removal = subnetwork(self, name, args.plan, self._vpc, place, after=args.network.ready)
         self.ready = [*removal, self._firewall(args.plan.settings.network.subnet_cidr)]
         if args.plan.settings.weights.source == "huggingface":
             self.ready.append(self._nat(removal))

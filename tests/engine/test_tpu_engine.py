@@ -113,6 +113,7 @@ def test_a_quota_for_one_slice_does_not_hold_up_the_first(stack: Engine, google:
     assert "goes on without this slice" in only_blue.output
     assert stack.outputs()["url"] == server.url
     google.tpu.set_limit("us-east5-a", 8)
+    stack.up()  # asks for it, and does not wait while the first one serves
     stack.up()
     assert outputs_of(stack, "TpuNode", "green")["address"]
     assert set(stack.up().summary) == {"unchanged"}
@@ -156,24 +157,23 @@ def test_an_interrupted_wait_is_resumed(slices: Engine, google: FakeGoogle, sign
     assert set(slices.up().summary) == {"unchanged"}
 
 
-def test_a_process_killed_before_the_answer_is_adopted(slices: Engine, google: FakeGoogle) -> None:
+def kill_before_the_answer(slices: Engine, google: FakeGoogle) -> None:
     google.fault("POST", "/queuedResources", delay_s=5)
     process = slices.start("up", "--yes", "--skip-preview")
     until(lambda: google.tpu.created == 1)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate(timeout=30)
     slices.run("cancel", "--yes")
+
+
+def test_a_process_killed_before_the_answer_is_adopted(slices: Engine, google: FakeGoogle) -> None:
+    kill_before_the_answer(slices, google)
     slices.up()
     assert google.tpu.created == 1
 
 
 def test_what_a_killed_process_left_goes_with_destroy(slices: Engine, google: FakeGoogle) -> None:
-    google.fault("POST", "/queuedResources", delay_s=5)
-    process = slices.start("up", "--yes", "--skip-preview")
-    until(lambda: google.tpu.created == 1)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate(timeout=30)
-    slices.run("cancel", "--yes")
+    kill_before_the_answer(slices, google)
     slices.destroy()
     assert google.leftovers() == []
 
