@@ -187,6 +187,14 @@ UNREADABLE = (
         ),
     ),
     Example(
+        "an account without its project",
+        "gemma4:access: {invokers: ['serviceAccount:app']}",
+        (
+            "access.invokers[0]: 'serviceAccount:app' has the wrong form; write it like group:ml@example.com or "
+            "serviceAccount:app@my-project.iam.gserviceaccount.com.",
+        ),
+    ),
+    Example(
         "everybody in other words",
         'gemma4:access: {invokers: ["domain:*"]}',
         ("access.invokers: domain:* is everybody. The endpoint would be public. Name a group.",),
@@ -219,6 +227,19 @@ UNREADABLE = (
         ("network.subnetCidr: '10.8.0.0/28' is no IPv4 range of /16 to /26; write it like 10.8.0.0/26.",),
     ),
     Example(
+        "a range that begins in another one's middle",
+        "gemma4:network: {subnetCidr: 10.8.0.5/26}",
+        ("network.subnetCidr: '10.8.0.5/26' begins in the middle of a range; write 10.8.0.0/26.",),
+    ),
+    Example(
+        "a range of the internet",
+        "gemma4:network: {subnetCidr: 8.8.8.0/26}",
+        (
+            "network.subnetCidr: '8.8.8.0/26' is not private, that is in none of 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16 "
+            "and 100.64.0.0/10; write it like 10.8.0.0/26.",
+        ),
+    ),
+    Example(
         "a region that looks like none",
         "gemma4:region: us-east",
         ("region: 'us-east' has the wrong form; write it like us-east4.",),
@@ -232,6 +253,22 @@ UNREADABLE = (
         "a label in capitals",
         "gemma4:labels: {Team: ml}",
         ("labels.Team: 'Team' has the wrong form; write it like team.",),
+    ),
+    Example(
+        "a label of our own",
+        "gemma4:labels: {stack: other}",
+        (
+            "labels.stack: is a label of our own, by which a stack's slices are found again. What is paid for could not "
+            "be found. Choose another key.",
+        ),
+    ),
+    Example(
+        "a label that Google keeps for itself",
+        "gemma4:labels: {goog-team: ml}",
+        (
+            "labels.goog-team: begins with goog, which Google keeps for itself. The deployment would be refused. "
+            "Choose another key.",
+        ),
     ),
     Example(
         "an unknown flag",
@@ -423,6 +460,43 @@ REFUSED = (
             "tpu.maxRunDuration: 8d is outside what flex-start takes: 10m to 7d. The TPU API would refuse the request. "
             "Write at most 7d and let the next slice queue before the first ends, or use tpu.provisioning: on-demand.",
         ),
+        MOE,
+        "v6e-4",
+    ),
+    Example(
+        "a run that ends before it serves",
+        "gemma4:tpu: {maxRunDuration: 10m}",
+        (
+            "tpu.maxRunDuration: 10m is not longer than the start, which takes about …. The slice would be paid for and end "
+            "before it serves. Write at least …, or leave it out.",
+        ),
+        MOE,
+        "v6e-4",
+    ),
+    Example(
+        "a range that Docker has on the slices",
+        "gemma4:network: {subnetCidr: 172.16.0.0/16}",
+        (
+            "network.subnetCidr: 172.17.0.0/16, which Docker on the slices takes for itself, overlaps 172.16.0.0/16 or the "
+            "slices' own range beside it, 172.17.0.0/16. A slice could not answer the gateway. Write for example 10.8.0.0/26.",
+        ),
+        MOE,
+        "v6e-4",
+    ),
+    Example(
+        "a range beside which there is none for the slices",
+        "gemma4:network: {subnetCidr: 192.168.0.0/16}",
+        (
+            "network.subnetCidr: the slices get the range beside it, 192.169.0.0/16, which is not private. What lives there "
+            "on the internet could not be reached. Write for example 10.8.0.0/26.",
+        ),
+        MOE,
+        "v6e-4",
+    ),
+    Example(
+        "a request to a slice longer than Cloud Run allows",
+        "gemma4:scaling: {requestTimeout: 2h}",
+        ("scaling.requestTimeout: 7200 s is over Cloud Run's 3600 s. The deployment would be rejected. Write 60m.",),
         MOE,
         "v6e-4",
     ),
@@ -626,6 +700,114 @@ WARNED = (
         ),
     ),
     Example(
+        "a run that has hardly begun when it ends",
+        "gemma4:tpu: {maxRunDuration: 25m}",
+        (
+            "tpu.maxRunDuration: 25m is less than twice the start, which takes about …. Most of what is paid for would be "
+            "spent on starting. Write at least ….",
+        ),
+        MOE,
+        "v6e-4",
+    ),
+    Example(
+        "a wait for what is no longer asked for",
+        "gemma4:tpu: {validUntilDuration: 30m, waitForCapacity: 1h}",
+        (
+            "tpu.waitForCapacity: 1h is longer than tpu.validUntilDuration 30m. The request would have ended while up still "
+            "waits. Write at most 30m, or raise tpu.validUntilDuration.",
+        ),
+        MOE,
+        "v6e-4",
+    ),
+    Example(
+        "a request that may stand for weeks",
+        "gemma4:tpu: {validUntilDuration: 14d}",
+        (
+            "tpu.validUntilDuration: 14d is more than 7d; how long Google lets a request stand is not documented. Whether it "
+            "takes this one is unknown. Write at most 7d, which is no more certain, or try it: a refusal costs nothing.",
+        ),
+        MOE,
+        "v6e-4",
+    ),
+    Example(
+        "an end for what has none",
+        "gemma4:tpu: {provisioning: on-demand, maxRunDuration: 4h}",
+        (
+            "tpu.maxRunDuration: has no effect with tpu.provisioning: on-demand. The slice would run, and be paid for, until "
+            "it is deleted. Take it out, or use tpu.provisioning: flex-start.",
+        ),
+        MOE,
+        "v6e-4",
+    ),
+    Example(
+        "settings of another platform on TPU",
+        """
+        gemma4:scaling: {minInstances: 1, cpu: 8}
+        gemma4:probes: {startup: {periodSeconds: 5}}
+        gemma4:weights: {access: stream}
+        """,
+        (
+            "scaling.minInstances: has no effect on a TPU slice: tpu.slices says how many there are. Nothing follows from "
+            "it. Take it out.",
+            "scaling.cpu: has no effect on a TPU slice: the machine belongs to the chips. Nothing follows from it. "
+            "Take it out.",
+            "probes.startup.periodSeconds: has no effect on a TPU slice: the supervisor on the machine probes. Nothing "
+            "follows from it. Take it out.",
+            "weights.access: has no effect on a TPU slice: the weights are copied into memory. Nothing follows from it. "
+            "Take it out.",
+        ),
+        MOE,
+        "v6e-4",
+    ),
+    Example(
+        "settings of another platform on a GPU",
+        "gemma4:tpu: {zone: us-east5-a}",
+        ("tpu.zone: has no effect on Cloud Run: there are no slices. Nothing follows from it. Take it out.",),
+    ),
+    Example(
+        "no compilation before the first request",
+        "gemma4:serving: {enforceEager: true}",
+        (
+            "serving.enforceEager: on TPU it only puts the compilation off. The first requests of each size would wait for "
+            "it, minutes each, and the predicted start does not follow it. Take it out.",
+        ),
+        MOE,
+        "v6e-4",
+    ),
+    Example(
+        "far more requests let in than a slice runs",
+        """
+        gemma4:serving: {maxNumSeqs: 4}
+        gemma4:scaling: {concurrency: 200}
+        """,
+        (
+            "scaling.concurrency: 200 is far above serving.maxNumSeqs 4. Requests would queue inside the server. Write "
+            "about 8, so that the gateway answers 429 instead.",
+        ),
+        MOE,
+        "v6e-4",
+    ),
+    Example(
+        "more requests let in than the gateway takes",
+        "gemma4:tpu: {slices: [blue, green]}\ngemma4:scaling: {concurrency: 600}",
+        (
+            "scaling.concurrency: 600 for each of 2 slices is more than the 900 that the gateway admits in all. The gateway "
+            "would answer 429 earlier. Write at most 450.",
+        ),
+        MOE,
+        "v6e-4",
+    ),
+    Example(
+        "a region that the catalog has not heard of",
+        "gemma4:region: us-eats5",
+        (
+            "region: us-eats5 is no region that the catalog knows. If Google has none of that name, the gateway's "
+            "deployment is refused. Leave it out for us-east5, or look it up with: gcloud run regions list.",
+        ),
+        MOE,
+        "v6e-4",
+    ),
+    Example(
         "a flag that the arithmetic does not follow",
         "gemma4:vllmArgs: {kv-cache-memory-bytes: 4G}",
         (
@@ -682,7 +864,10 @@ class TestAStackFileIsAnsweredWordForWord:
     def test_what_may_work_ends_with_0_and_a_warning(self, gemma4: Command, example: Example) -> None:
         written(example)
         answer = gemma4("plan", "mine", "--json", "--no-resources")
-        assert answer.faults("warnings") == list(example.said)
+        said = answer.faults("warnings")
+        assert len(said) == len(example.said), said
+        for one, expected in zip(said, example.said, strict=True):
+            assert same(one, expected), one
         assert (answer.code, answer.data["refusals"]) == (0, [])
 
 

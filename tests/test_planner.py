@@ -15,10 +15,10 @@ from infra.catalog import Catalog, Lock, Platform, catalog
 from infra.errors import SettingsError
 from infra.planning.names import MAX_ACCOUNT_ID, UNKNOWN_PROJECT, check_stack_name, names_of
 from infra.planning.plan import Plan
-from infra.planning.planner import make_plan
+from infra.planning.planner import make_plan, own_labels
 from infra.planning.quantities import Band
 from infra.planning.recommend import Need, recommend
-from infra.planning.resolve import Origin
+from infra.planning.resolve import Origin, known_paths, resolve
 from infra.planning.stackfile import read_stack, stack_names
 from infra.planning.verdict import Verdict
 from tests.projects import ROOT
@@ -162,6 +162,21 @@ class TestConcurrency:
         assert one.origins["scaling.concurrency"] is Origin.COMMAND_LINE
 
 
+class TestWhatAGatewayTakesFromScaling:
+    def test_requests_in_flight_for_a_slice_and_the_longest_of_them(self) -> None:
+        one = plan(MOE, scaling__concurrency=40, scaling__requestTimeout="10m", tpu__slices=["blue", "green"])
+        assert one.slices is not None
+        assert one.slices.gateway.in_flight_limit == 80
+        assert one.slices.gateway.request_timeout_s == 600
+
+    def test_the_default_is_what_the_reference_says(self) -> None:
+        one = plan(MOE)
+        assert one.slices is not None
+        assert one.slices.gateway.in_flight_limit == 512
+        meaning = dict(known_paths())["scaling.concurrency"].description
+        assert "512" in meaning
+
+
 class TestEachPlatformHasItsOwn:
     def test_cloud_run_has_an_instance_and_a_probe(self) -> None:
         one = plan(L4)
@@ -267,6 +282,33 @@ class TestNames:
         assert check_stack_name(stack)
         with pytest.raises(SettingsError, match="cannot be part of a cloud name"):
             make_plan(stack, L4)
+
+    @pytest.mark.parametrize("suffix", ["-stage", "-invoke", "-gate", "-tpu"])
+    def test_a_stack_named_like_a_part_of_another_is_bad_settings(self, suffix: str) -> None:
+        with pytest.raises(SettingsError, match=f"'v6e4{suffix}' ends in {suffix}, as a part of stack v6e4 does"):
+            make_plan(f"v6e4{suffix}", L4)
+        assert not check_stack_name(f"{suffix[1:]}-v6e4")
+
+    def test_no_two_stacks_share_an_account_or_a_subnet(self) -> None:
+        stacks = [
+            name for base in ("v6e4", "v6e4-a") for name in (base, f"{base}-tpu", f"{base}-gate", f"{base}-stage")
+        ]
+        stacks = [name for name in stacks if not check_stack_name(name)]
+        used = [
+            name
+            for one in (names_of(stack, "my-project", None) for stack in stacks)
+            for name in (one.prefix, one.stager, one.invoker, one.gateway, one.slices)
+        ]
+        assert len(used) == len(set(used))
+
+    def test_no_label_of_a_user_hides_one_of_ours(self) -> None:
+        settings = resolve(MOE).settings.model_copy(update={"labels": {"stack": "other", "team": "ml"}})
+        assert own_labels("test", settings) == {
+            "team": "ml",
+            "app": "gemma4",
+            "stack": "test",
+            "managed-by": "pulumi",
+        }
 
     def test_labels_are_ours_and_the_users(self) -> None:
         assert dict(plan(L4, labels={"team": "ml"}).labels) == {

@@ -14,7 +14,7 @@ from pulumi.runtime import mocks
 
 from infra.google.tpu_types import queued_resource_body
 from infra.ops.program import REDACTED, Registration, Run, run_program
-from infra.planning.slices import neighbour
+from infra.planning.ranges import neighbour
 from infra.planning.stackfile import read_stack
 from infra.providers.queued_resource import slice_request
 from tests.projects import ROOT
@@ -223,7 +223,7 @@ class TestTheGateway:
 
     def test_a_slice_without_an_address_is_left_out_of_balancing(self) -> None:
         text = configuration(run(**TWO))
-        assert text.count("server 10.8.0.66:8000") == 2  # balanced and probed
+        assert text.count("server 10.8.0.66:8000") == 3  # balanced, asked again and probed
         assert "location /slices/green/" in text
 
     def test_nobody_but_the_invoker_and_the_members_may_call(self) -> None:

@@ -129,7 +129,12 @@ class Gateway(pulumi.ComponentResource):
         )
 
     def _configuration(self) -> pulumi.Output[str]:
-        project, limit = self._plan.names.project, self._gateway.in_flight_limit
+        project, gateway = self._plan.names.project, self._gateway
         return pulumi.Output.all(**self._args.addresses).apply(
-            lambda addresses: render_nginx(project=project, slices=addresses, in_flight_limit=limit)
+            lambda addresses: render_nginx(
+                project=project,
+                slices=addresses,
+                in_flight_limit=gateway.in_flight_limit,
+                request_timeout_s=gateway.request_timeout_s,
+            )
         )

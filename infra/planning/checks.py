@@ -1,7 +1,7 @@
 """What is known not to work, whatever the memory says: combinations that a platform or vLLM refuses, and what to write.
 
-`bad_settings` finds what is wrong in itself (exit code 2); `check_combination` what this model on this machine in this
-place cannot do (exit code 3), and what is merely worth a warning.
+`check_combination` finds what this model on this machine in this place cannot do (exit code 3), and what is merely worth a
+warning; what is wrong in itself is found in bad_settings.py, what is about slices in slice_checks.py.
 """
 
 from __future__ import annotations
@@ -9,63 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from infra.catalog import Accelerator, Architecture, Assistant, Backend, Model, Platform
+from infra.catalog import Accelerator, Architecture, Assistant, Backend, Model, Platform, catalog
 from infra.catalog.flags import flag_table
 from infra.errors import Fault
 from infra.planning.faults import Findings
-from infra.planning.names import check_stack_name
-from infra.planning.quantities import parse_duration
 from infra.planning.settings import Settings
 from infra.planning.vllm import VIDEO_TOKENS, load_format
-from infra.planning.vllm_args import UNPLANNED_FLAGS, check_arguments
+from infra.planning.vllm_args import UNPLANNED_FLAGS
 
-_FLEX_START_S = (600, 7 * 86_400)
 _TEMPERATE_CONCURRENCY = 8
 """Above this many times maxNumSeqs, requests only pile up inside the server."""
-
-
-def bad_settings(stack: str, settings: Settings) -> list[Fault]:
-    """Faults of values in themselves that need more than a type and a range to see."""
-    faults = [*check_stack_name(stack), *check_arguments(settings)]
-    if settings.hf_token and settings.hf_token_secret:
-        fact = "is set together with hfToken."
-        faults.append(
-            Fault(
-                "hfTokenSecret", fact, "Two sources of one token would contradict each other.", "Keep one of the two."
-            )
-        )
-    faults += _secrets_in_clear(settings)
-    if settings.weights.source == "existing" and settings.weights.bucket is None:
-        fact = "is missing with weights.source: existing."
-        faults.append(Fault("weights.bucket", fact, "There is no bucket to read.", "Write weights.bucket: my-bucket."))
-    for member in settings.access.invokers:
-        if member.startswith(("domain:", "principalSet:")) and member.endswith("*"):
-            faults.append(
-                Fault("access.invokers", f"{member} is everybody.", "The endpoint would be public.", "Name a group.")
-            )
-    if len(set(settings.tpu.slices)) < len(settings.tpu.slices):
-        faults.append(
-            Fault("tpu.slices", "names a slice twice.", "Two slices would share one id.", "Write [blue, green].")
-        )
-    return faults
-
-
-_SECRET_NAME = re.compile(r"(\w+_)?(TOKEN|SECRET|PASSWORD|API_KEY)", re.IGNORECASE)
-_TOKEN = re.compile(r"hf_\w{20,}")
-
-
-def _secrets_in_clear(settings: Settings) -> Iterator[Fault]:
-    """Secrets where they do not belong. The message never holds the value."""
-    consequence = "It would stand in the repository and in the state for everyone to read."
-    remedy = "Take it out, revoke it, and run: pulumi config set --secret gemma4:hfToken"
-    if _TOKEN.fullmatch(settings.hf_token_secret or ""):
-        yield Fault("hfTokenSecret", "holds a token itself, not the name of a secret.", consequence, remedy)
-    for name, value in settings.serving.env.items():
-        if _TOKEN.fullmatch(value):
-            yield Fault(f"serving.env.{name}", "holds a token.", consequence, remedy)
-        elif _SECRET_NAME.fullmatch(name):
-            fix = "Use hfToken or hfTokenSecret for Hugging Face; callers are let in with access.invokers."
-            yield Fault(f"serving.env.{name}", "is a secret by its name.", consequence, fix)
 
 
 def check_combination(
@@ -84,11 +37,7 @@ def check_combination(
         *_parallelism(settings, architecture, accelerator),
         *_engine(settings, model, architecture, assistant, accelerator, vllm_version),
         *_modalities(settings, architecture, accelerator),
-        *(
-            _tpu(settings)
-            if accelerator.platform is Platform.TPU_QUEUED_RESOURCE
-            else _cloud_run(settings, accelerator)
-        ),
+        *_cloud_run(settings, accelerator),
     ]
     return Findings(tuple(refusals), tuple(_warnings(settings, accelerator, location)))
 
@@ -260,18 +209,6 @@ def _cloud_run(settings: Settings, accelerator: Accelerator) -> Iterator[Fault]:
         yield Fault("serving.loadFormat", fact, "The server would find no weights.", fix)
 
 
-def _tpu(settings: Settings) -> Iterator[Fault]:
-    tpu = settings.tpu
-    low, high = _FLEX_START_S
-    if tpu.provisioning == "flex-start" and not low <= parse_duration(tpu.max_run_duration) <= high:
-        fact = f"{tpu.max_run_duration} is outside what flex-start takes: 10m to 7d."
-        fix = "Write at most 7d and let the next slice queue before the first ends, or use tpu.provisioning: on-demand."
-        yield Fault("tpu.maxRunDuration", fact, "The TPU API would refuse the request.", fix)
-    if parse_duration(tpu.valid_until_duration) < 60:
-        fact = f"{tpu.valid_until_duration} is too short for any request to be granted."
-        yield Fault("tpu.validUntilDuration", fact, "The request would expire at once.", "Write for example 4h.")
-
-
 def _warnings(settings: Settings, accelerator: Accelerator, location: str) -> Iterator[Fault]:
     scaling, seqs = settings.scaling, settings.serving.max_num_seqs
     if location in accelerator.invited_locations:
@@ -279,19 +216,35 @@ def _warnings(settings: Settings, accelerator: Accelerator, location: str) -> It
         yield Fault(
             "region", fact, "Without one the deployment is refused.", f"Safer: {', '.join(accelerator.locations)}."
         )
+    if accelerator.tpu and settings.region is not None and settings.region not in _known_regions():
+        own = location.rpartition("-")[0]
+        fact = f"{settings.region} is no region that the catalog knows."
+        consequence = "If Google has none of that name, the gateway's deployment is refused."
+        yield Fault(
+            "region", fact, consequence, f"Leave it out for {own}, or look it up with: gcloud run regions list."
+        )
     if scaling.concurrency is not None and seqs is not None:
         if scaling.concurrency < seqs:
             fact = f"{scaling.concurrency} is less than serving.maxNumSeqs {seqs}."
             yield Fault("scaling.concurrency", fact, "The batch can never fill.", f"Write at least {seqs}.")
         elif scaling.concurrency > _TEMPERATE_CONCURRENCY * seqs:
             fact = f"{scaling.concurrency} is far above serving.maxNumSeqs {seqs}."
-            fix = f"Write about {2 * seqs}, so that Cloud Run starts another instance instead."
+            instead = "the gateway answers 429" if accelerator.tpu else "Cloud Run starts another instance"
+            fix = f"Write about {2 * seqs}, so that {instead} instead."
             yield Fault("scaling.concurrency", fact, "Requests would queue inside the server.", fix)
     for written in settings.vllm_args:
         if (flag := flag_table().main_spelling(written)) in UNPLANNED_FLAGS:
             fact = f"{flag} changes memory or devices in ways that this plan does not follow."
             fix = "Measure before you rely on the numbers above."
             yield Fault(f"vllmArgs.{written}", fact, "Capacity, speed and verdict are those without it.", fix)
+
+
+def _known_regions() -> set[str]:
+    """Regions in which some accelerator or price of the catalog is: some of Google's, not all."""
+    facts = catalog()
+    places = {place for one in facts.accelerators.values() for place in (*one.locations, *one.invited_locations)}
+    priced = {price.region for price in facts.prices if price.region}
+    return priced | {re.sub(r"-[a-z]$", "", place) for place in places}
 
 
 def _number(version: str) -> tuple[int, ...]:

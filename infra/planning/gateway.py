@@ -15,6 +15,9 @@ _HELD_PER_SLICE = 512
 maxNumSeqs: a changed flag must leave the gateway alone."""
 _HEADROOM = 100
 """Requests beside the balanced ones that must still get in: refusals, single slices, probes."""
+MOST_IN_FLIGHT = MAX_CONCURRENCY - _HEADROOM
+"""Balanced requests at once, of all slices together."""
+
 _PROBE = StartupProbePlan(initial_delay_s=0, period_s=5, timeout_s=5, failure_threshold=48, path=READY_PATH)
 
 
@@ -32,6 +35,7 @@ class GatewayPlan:
     """Direct VPC egress of a fresh instance passes nothing for 20 to 80 s, so one is kept."""
     max_instances: int = 1
     request_timeout_s: int = REQUEST_TIMEOUT_MAX_S
+    """Of a whole request, and of the silence before an answer."""
     port: int = PORT
     env_name: str = ENV_NAME
     """Environment variable that carries the configuration."""
@@ -44,7 +48,9 @@ class GatewayPlan:
         return ("sh", "-c", launch_script())
 
 
-def plan_gateway(slices: int, held_per_slice: int | None = None) -> GatewayPlan:
+def plan_gateway(
+    slices: int, held_per_slice: int | None = None, request_timeout_s: int = REQUEST_TIMEOUT_MAX_S
+) -> GatewayPlan:
     """The gateway of so many slices, each of which may hold `held_per_slice` requests, running and waiting."""
-    limit = min(slices * (held_per_slice or _HELD_PER_SLICE), MAX_CONCURRENCY - _HEADROOM)
-    return GatewayPlan(limit, concurrency=limit + _HEADROOM)
+    limit = min(slices * (held_per_slice or _HELD_PER_SLICE), MOST_IN_FLIGHT)
+    return GatewayPlan(limit, concurrency=limit + _HEADROOM, request_timeout_s=request_timeout_s)

@@ -10,7 +10,8 @@ from infra.errors import Fault
 
 MAX_ACCOUNT_ID = 30  # Google's limit for a service account id; all our names keep to it
 UNKNOWN_PROJECT = "your-project"
-_LONGEST_SUFFIX = "-invoke"
+_STAGER, _INVOKER, _GATEWAY, _SLICES = _SUFFIXES = ("-stage", "-invoke", "-gate", "-tpu")
+_LONGEST_SUFFIX = max(_SUFFIXES, key=len)
 
 
 @dataclass(frozen=True)
@@ -29,22 +30,22 @@ class Names:
     @property
     def stager(self) -> str:
         """Account and job that copy the weights."""
-        return f"{self.prefix}-stage"
+        return f"{self.prefix}{_STAGER}"
 
     @property
     def invoker(self) -> str:
         """Account that may call the endpoint; the serving check acts as it."""
-        return f"{self.prefix}{_LONGEST_SUFFIX}"
+        return f"{self.prefix}{_INVOKER}"
 
     @property
     def gateway(self) -> str:
         """Account of the gateway before TPU slices."""
-        return f"{self.prefix}-gate"
+        return f"{self.prefix}{_GATEWAY}"
 
     @property
     def slices(self) -> str:
         """Subnet of the TPU slices, and the tag by which the firewall knows them."""
-        return f"{self.prefix}-tpu"
+        return f"{self.prefix}{_SLICES}"
 
     def slice(self, name: str) -> str:
         """Queued resource and node of one TPU slice."""
@@ -69,10 +70,20 @@ def names_of(stack: str, project: str | None, bucket: str | None) -> Names:
 def check_stack_name(stack: str) -> list[Fault]:
     """Whether cloud names can be made from the stack's name."""
     if re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", stack):
-        return []
+        return _like_a_part(stack)
     fact = f"{stack!r} cannot be part of a cloud name."
     fix = "Name it with lower-case letters, digits and hyphens between them, for example l4-staging."
     return [Fault("stack", fact, "Google Cloud would refuse the service account.", fix)]
+
+
+def _like_a_part(stack: str) -> list[Fault]:
+    """A stack whose accounts and subnets would have the names of another stack's parts."""
+    for suffix in _SUFFIXES:
+        if other := stack.removesuffix(suffix) if stack.endswith(suffix) else "":
+            fact = f"{stack!r} ends in {suffix}, as a part of stack {other} does."
+            fix = f"Name it otherwise, for example {suffix[1:]}-{other}."
+            return [Fault("stack", fact, "The two could not stand in one project.", fix)]
+    return []
 
 
 def _prefix(stack: str) -> str:

@@ -8,10 +8,13 @@ from typing import Any
 
 from infra.catalog import Accelerator, Architecture, Assistant, Catalog, Model, Platform, catalog
 from infra.errors import Fault, SettingsError
+from infra.planning.bad_settings import bad_settings
 from infra.planning.budget import ServerShape, capacity_of, device_budget, largest_max_num_seqs
-from infra.planning.checks import bad_settings, check_combination
-from infra.planning.cost import CostEstimate, Kept, StagingJob, estimate_cost
+from infra.planning.charges import cost_of, rental_of
+from infra.planning.checks import check_combination
+from infra.planning.cost import CostEstimate
 from infra.planning.decode import Served
+from infra.planning.effects import without_effect
 from infra.planning.faults import Findings
 from infra.planning.names import names_of
 from infra.planning.plan import Instance, Plan
@@ -24,12 +27,13 @@ from infra.planning.probes import (
     ready_timeout_s,
 )
 from infra.planning.quantities import Band, parse_duration
-from infra.planning.rental import CloudRunRental, MachineRental, Rental, TpuRental
 from infra.planning.resolve import Origin, Resolved, resolve
+from infra.planning.settings import Settings
+from infra.planning.slice_checks import check_slices
 from infra.planning.slices import plan_slices
 from infra.planning.sources import images_of, unpinned, weights_of
 from infra.planning.speed import SpeedEstimate, SpeedModel
-from infra.planning.startup import IMAGE_BYTES, StartupEstimate, estimate_staging, estimate_startup, weight_path
+from infra.planning.startup import StartupEstimate, estimate_startup, weight_path
 from infra.planning.verdict import judge
 from infra.planning.vllm import (
     MOUNT,
@@ -42,7 +46,6 @@ from infra.planning.vllm import (
     version_of,
 )
 
-_STAGER_CPU, _STAGER_MEMORY_GIB = 2, 1
 _MOST_CONCURRENCY = 1000
 
 
@@ -63,6 +66,11 @@ def make_plan(
     if faults := bad_settings(stack, resolved.settings):
         raise SettingsError(faults)
     return _Planner(stack, resolved, project, facts).plan()
+
+
+def own_labels(stack: str, settings: Settings) -> dict[str, str]:
+    """The user's labels and ours, ours last: by them a stack finds again what it pays for."""
+    return {**settings.labels, "app": "gemma4", "stack": stack, "managed-by": "pulumi"}
 
 
 class _Planner:
@@ -99,6 +107,7 @@ class _Planner:
             self._combination(engine)
             + Findings(judged.refusals, judged.warnings)
             + probe_findings
+            + self._slices(startup)
             + self._request_timeout(speed)
         )
         self._tell(engine, model)
@@ -115,7 +124,7 @@ class _Planner:
             region=self.region,
             slices=self.slices,
             names=self.names,
-            labels={"app": "gemma4", "stack": self.stack, "managed-by": "pulumi", **self.settings.labels},
+            labels=own_labels(self.stack, self.settings),
             images=self.images,
             weights=self.weights,
             engine=engine,
@@ -272,8 +281,14 @@ class _Planner:
         )
         return probe, check_probe(probe, startup)
 
+    def _slices(self, startup: StartupEstimate) -> Findings:
+        idle = Findings(warnings=tuple(without_effect(self.settings, self.accelerator, self.resolved.origins)))
+        if self.slices is None:
+            return idle
+        return check_slices(self.settings, self.slices, startup, self.resolved.origins) + idle
+
     def _request_timeout(self, speed: SpeedEstimate) -> Findings:
-        if self.accelerator.platform is not Platform.CLOUD_RUN:
+        if self.accelerator.platform is Platform.COMPUTE_ENGINE:
             return Findings()
         longest = self.settings.workload.output_tokens / speed.planned.per_stream.mid
         return check_request_timeout(parse_duration(self.settings.scaling.request_timeout), longest_answer_s=longest)
@@ -346,40 +361,15 @@ class _Planner:
         )
 
     def _cost(self, speed: SpeedEstimate, instance: Instance | None) -> CostEstimate:
-        own = self.settings.weights.source == "bucket"
-        size = sum(weights.size_bytes for weights in self.weights)
-        kept = Kept(
+        rental = rental_of(
+            self.settings,
+            self.accelerator,
             region=self.region,
-            bucket_bytes=size if own else 0,
-            image_bytes=IMAGE_BYTES,
-            secret_versions=1 if self.settings.hf_token else 0,
+            location=self._location,
+            instance=instance,
+            slices=self.slices,
         )
-        seconds = estimate_staging(size).mid
-        staging = StagingJob(self.region, seconds, _STAGER_CPU, _STAGER_MEMORY_GIB) if own else None
-        return estimate_cost(
-            self.facts,
-            self._rental(instance),
-            kept=kept,
-            alone=speed.alone,
-            planned=speed.planned,
-            staging=staging,
-        )
-
-    def _rental(self, instance: Instance | None) -> Rental:
-        if instance is not None:
-            scaling = self.settings.scaling
-            return CloudRunRental(
-                self.accelerator,
-                self.region,
-                instance.cpu,
-                instance.memory_gib,
-                instance.min_instances,
-                instance.max_instances,
-                scaling.zonal_redundancy,
-            )
-        if self.slices is not None:
-            return TpuRental(self.slices, self.region)
-        return MachineRental(self.accelerator, self._location)
+        return cost_of(self.facts, self.settings, rental, region=self.region, weights=self.weights, speed=speed)
 
     def _ready_timeout_s(self, startup: StartupEstimate) -> int:
         chosen = self.settings.serving.ready_timeout

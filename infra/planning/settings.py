@@ -8,13 +8,13 @@ The field descriptions are what `gemma4 explain` prints and what docs/configurat
 from __future__ import annotations
 
 import re
-from ipaddress import IPv4Network
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from infra.planning.quantities import parse_duration
+from infra.planning.ranges import check_range
 
 SECRET_KEY = "hfToken"  # noqa: S105 the name of a setting
 """The one secret setting: settings hold only whether it is set."""
@@ -24,17 +24,6 @@ Profile = Literal["latency", "balanced", "throughput"]
 
 def _duration(text: str) -> str:
     parse_duration(text)
-    return text
-
-
-def _subnet(text: str) -> str:
-    """Cloud Run's Direct VPC egress needs a /26 at least; IPv4Network refuses an address inside the range."""
-    try:
-        known = 16 <= IPv4Network(text).prefixlen <= 26
-    except ValueError:
-        known = False
-    if not known:
-        raise ValueError("is no IPv4 range of /16 to /26; write it like 10.8.0.0/26")
     return text
 
 
@@ -53,7 +42,9 @@ Duration = Annotated[str, AfterValidator(_duration)]
 Member = Annotated[
     str,
     _matching(
-        r"(user|group|serviceAccount|domain|principal|principalSet):[^\s:]\S*",
+        r"(user|group|serviceAccount):[^\s:@]+@[^\s@]+\.[^\s@.]+"
+        r"|serviceAccount:[^\s:@\[]+\[\S+\]"  # of a Kubernetes cluster
+        r"|(domain|principal|principalSet):[^\s:]\S*",
         "group:ml@example.com or serviceAccount:app@my-project.iam.gserviceaccount.com",
     ),
 ]
@@ -64,7 +55,7 @@ LabelKey = Annotated[str, _matching(r"[a-z][a-z0-9_-]{0,62}", "team")]
 LabelValue = Annotated[str, _matching(r"[a-z0-9_-]{0,63}", "ml-platform")]
 EnvName = Annotated[str, _matching(r"[A-Za-z_][A-Za-z0-9_]*", "VLLM_LOGGING_LEVEL")]
 BucketName = Annotated[str, _matching(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]", "my-project-gemma-weights")]
-Cidr = Annotated[str, AfterValidator(_subnet)]
+Cidr = Annotated[str, AfterValidator(check_range)]
 
 
 def setting(default: Any, meaning: str, example: Any = None, **bounds: Any) -> Any:
@@ -122,7 +113,9 @@ class Serving(Group):
     cpu_offload_gb: float = setting(
         0, "GiB of weights kept in host memory, per GPU; each costs decode speed.", 5, ge=0, le=160
     )
-    enforce_eager: bool = setting(False, "Skip CUDA graphs: a faster start, slower decoding.", True)
+    enforce_eager: bool = setting(
+        False, "Skip CUDA graphs: a faster start, slower decoding (GPU; on TPU it puts the compilation off).", True
+    )
     tensor_parallel_size: int | None = setting(
         None, "Devices that share one model; default: all of the accelerator.", 2, ge=1, le=8
     )
@@ -165,19 +158,24 @@ class Workload(Group):
 
 
 class Scaling(Group):
-    """Cloud Run instances."""
+    """Cloud Run instances; on TPU only concurrency and requestTimeout, of the gateway."""
 
     min_instances: int = setting(0, "Instances kept warm; each is paid around the clock.", 0, ge=0, le=100)
     max_instances: int = setting(1, "Most instances; must be covered by the GPU quota.", 1, ge=1, le=100)
     concurrency: int | None = setting(
-        None, "Requests sent to one instance; default: twice maxNumSeqs, at most 1000.", 32, ge=1, le=1000
+        None,
+        "Requests in flight, running and waiting: of one instance (GPU; default: twice maxNumSeqs, at most 1000), or of "
+        "one slice at the gateway (TPU; default: 512, all slices together at most 900).",
+        32,
+        ge=1,
+        le=1000,
     )
     cpu: int | None = setting(None, "vCPU of an instance; default: the accelerator's recommendation.", 8, ge=1, le=64)
     memory_gib: int | None = setting(
         None, "Memory of an instance, GiB; default: the accelerator's recommendation.", 32, ge=1, le=512
     )
     zonal_redundancy: bool = setting(False, "Reserve GPU capacity in a second zone: dearer, separate quota.", False)
-    request_timeout: Duration = setting("60m", "Longest request, at most 60m.", "60m")
+    request_timeout: Duration = setting("60m", "Longest request, queued or running, at most 60m.", "60m")
 
 
 class StartupProbe(Group):
@@ -273,7 +271,11 @@ class Images(Group):
 class Network(Group):
     """The stack's own VPC."""
 
-    subnet_cidr: Cidr = setting("10.8.0.0/26", "Range of the subnet, /16 to /26.", "10.8.0.0/26")
+    subnet_cidr: Cidr = setting(
+        "10.8.0.0/26",
+        "Private range of the subnet, /16 to /26. TPU slices get the one of the same size beside it: 10.8.0.64/26.",
+        "10.8.0.0/26",
+    )
 
 
 class Settings(Group):
@@ -290,7 +292,9 @@ class Settings(Group):
         {}, "Any further flag of vllm serve, checked against its flag table.", {"max-log-len": 100}
     )
     workload: Workload = setting(Workload(), "The request that speed and cost are predicted for.")
-    scaling: Scaling = setting(Scaling(), "Cloud Run instances.")
+    scaling: Scaling = setting(
+        Scaling(), "Cloud Run instances; on TPU only concurrency and requestTimeout, of the gateway."
+    )
     probes: Probes = setting(Probes(), "Health probes.")
     tpu: Tpu = setting(Tpu(), "Queued resources of Cloud TPU.")
     weights: Weights = setting(Weights(), "Where the server reads its weights.")

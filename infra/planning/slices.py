@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from ipaddress import IPv4Network
 from typing import Literal
 
 from infra.catalog import Accelerator
 from infra.planning.gateway import GatewayPlan, plan_gateway
 from infra.planning.quantities import parse_duration
+from infra.planning.ranges import neighbour
 from infra.planning.settings import Settings
 
 Provisioning = Literal["flex-start", "spot", "on-demand"]
@@ -68,13 +68,7 @@ def plan_slices(settings: Settings, accelerator: Accelerator) -> SlicesPlan | No
         wait_for_capacity_s=parse_duration(tpu.wait_for_capacity),
         replace_active=tpu.replace_active,
         subnet_cidr=neighbour(settings.network.subnet_cidr),
-        gateway=plan_gateway(len(tpu.slices), settings.scaling.concurrency),
+        gateway=plan_gateway(
+            len(tpu.slices), settings.scaling.concurrency, parse_duration(settings.scaling.request_timeout)
+        ),
     )
-
-
-def neighbour(cidr: str) -> str:
-    """The range of the same size beside `cidr`."""
-    network = IPv4Network(cidr, strict=False)
-    step = network.num_addresses
-    start = int(network.network_address) ^ step  # the other half of the range twice as large: never out of bounds
-    return str(IPv4Network((start, network.prefixlen)))

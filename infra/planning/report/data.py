@@ -196,6 +196,7 @@ def _slices(slices: SlicesPlan) -> dict[str, Any]:
         "validUntilDurationS": slices.valid_until_duration_s,
         "maxRunDurationS": slices.max_run_duration_s,
         "waitForCapacityS": slices.wait_for_capacity_s,
+        "subnetCidr": slices.subnet_cidr,
         "gatewayInFlightLimit": slices.gateway.in_flight_limit,
     }
 

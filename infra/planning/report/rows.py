@@ -28,7 +28,7 @@ def plan_rows(plan: Plan) -> list[Row]:
         ("Capacity", list(_capacity(plan))),
         ("Speed", list(_speed(plan))),
         ("Start", list(_start(plan))),
-        *([("Slices", list(_slices(plan.slices)))] if plan.slices else []),
+        *([("Slices", list(_slices(plan, plan.slices)))] if plan.slices else []),
         ("Cost", list(_cost(plan))),
         ("Access", [_access(plan)]),
         ("Basis", list(_basis(plan))),
@@ -125,7 +125,7 @@ def _first(plan: Plan, seconds: float) -> str:
     return f"; ≈ {read_duration(seconds)} the first time"
 
 
-def _slices(slices: SlicesPlan) -> Iterator[str]:
+def _slices(plan: Plan, slices: SlicesPlan) -> Iterator[str]:
     count = len(slices.names)
     lasts = "until deleted" if slices.max_run_duration_s is None else read_duration(slices.max_run_duration_s)
     yield (
@@ -133,8 +133,12 @@ def _slices(slices: SlicesPlan) -> Iterator[str]:
         f"{read_duration(slices.valid_until_duration_s)}, `pulumi up` waits {read_duration(slices.wait_for_capacity_s)}"
     )
     yield f"{count * slices.chips} chips of {slices.quota} in {slices.zone}"
+    yield f"machines in {slices.subnet_cidr}, the range beside the gateway's {plan.settings.network.subnet_cidr}"
     gateway = slices.gateway
     yield f"the gateway admits {gateway.in_flight_limit} requests at once, and answers 429 to the next"
+    restart = plan.startup.restart
+    outage = "is an outage of" if count == 1 else "stops each slice for"
+    yield f"a changed flag {outage} ≈ {read_duration(restart.mid)} ({restart.margin}): the server loads and compiles anew"
 
 
 def _cost(plan: Plan) -> Iterator[str]:
