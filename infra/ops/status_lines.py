@@ -18,7 +18,7 @@ def status_lines(one: SliceStatus) -> Iterator[str]:
         if one.maintenance:
             yield _line("", f"maintenance {when(one.maintenance)}")
     if one.granted:
-        yield _line("granted", f"{one.granted}; what was granted counts")
+        yield _line("terms", f"{one.granted}; what was granted counts")
     if one.node:
         yield _line("supervisor", _doing(one))
     if one.supervisor.error:
