@@ -13,12 +13,19 @@ from typing import Any
 import pytest
 
 from containers.tpu import parcel
+from containers.tpu.gemma4_supervisor import preparation
 from containers.tpu.gemma4_supervisor import spec as specification
-from containers.tpu.gemma4_supervisor.containers import explain, write_private
+from containers.tpu.gemma4_supervisor.containers import Abandoned, Docker, explain, write_private
 from containers.tpu.gemma4_supervisor.gate import callers
+from containers.tpu.gemma4_supervisor.huggingface import token_files, unnamed_models
 from containers.tpu.gemma4_supervisor.journal import Journal
+from containers.tpu.gemma4_supervisor.metadata import Metadata
+from containers.tpu.gemma4_supervisor.record import Record
+from containers.tpu.gemma4_supervisor.service import Phase
 from containers.tpu.gemma4_supervisor.settings import Settings, backoff
 from containers.tpu.gemma4_supervisor.spec import SpecError, parse
+from containers.tpu.gemma4_supervisor.status import Status
+from containers.tpu.gemma4_supervisor.tools import Tools
 
 FOLDER = Path(parcel.__file__).parent
 README = (FOLDER / "README.md").read_text()
@@ -160,6 +167,14 @@ class TestTheReadme:
             "bootstrap"
         }
 
+    def test_names_every_stage_from_the_first_on(self, tmp_path: Path) -> None:
+        (row,) = [line for line in README.splitlines() if line.startswith("| `stage` |")]
+        Status(Journal(io.StringIO()), tmp_path / "status.json", lambda text: None, 10, 60).set(any=1)
+        first = json.loads((tmp_path / "status.json").read_text())["stage"]
+        assert {first, *(phase.value for phase in Phase), "bootstrap"} == set(re.findall(r"`([a-z]+)`", row)) - {
+            "stage"
+        }
+
     def test_names_every_event_of_the_journal(self) -> None:
         found = _words_in_code(r"journal\.(?:info|warning|error)\(\s*\"([a-z-]+)\"")
         found |= _words_in_code(r"self\.(?:info|warning|error)\(\s*\"([a-z-]+)\"") | {
@@ -195,11 +210,65 @@ class TestSmallThings:
             ("denied: Permission artifactregistry.repositories.downloadArtifacts denied", "artifactregistry.reader"),
             ("failed to register layer: write /x: no space left on device", "The boot disk is full"),
             ("net/http: TLS handshake timeout", "Private Google Access"),
+            ("failed to connect to the docker API at unix:///var/run/docker.sock", "Docker is not running"),
             ("", "without a word"),
         ],
     )
     def test_what_docker_says_comes_with_what_to_do(self, said: str, expected: str) -> None:
         assert expected in explain("pull", said)
+
+    @pytest.mark.parametrize(
+        "said",
+        [
+            "docker: Error response from daemon: Conflict.\nSee 'docker run --help'.\n",
+            "docker: Error response from daemon: Conflict.\n\nRun 'docker run --help' for more information\n",
+            "WARNING: the daemon is old\ndocker: Conflict.\n\nRun 'docker run --help' for more information\n",
+        ],
+    )
+    def test_where_docker_says_how_to_read_on_that_is_not_the_reason(self, said: str) -> None:
+        assert explain("run", said) == "docker run: Conflict."
+
+    @pytest.mark.parametrize(
+        ("home", "argv", "kept"),
+        [
+            ("/dev/shm/hf", ["google/a-it"], {"google--a-it"}),
+            ("/dev/shm/hf", ["--model=google/a"], {"google--a"}),
+            ("/dev/shm/hf", ["google/a-it", '{"model": "google/a"}'], {"google--a", "google--a-it"}),
+            ("/dev/shm/hf", ["/dev/shm/weights/google/a"], set()),
+            ("/root/hf", [], {"google--a", "google--a-it"}),
+            ("/dev/shm/../../root/hf", [], {"google--a", "google--a-it"}),
+            (None, [], {"google--a", "google--a-it"}),
+        ],
+    )
+    def test_models_in_memory_are_kept_where_the_command_names_them(
+        self, tmp_path: Path, home: str | None, argv: list[str], kept: set[str]
+    ) -> None:
+        models = {"google--a", "google--a-it"}
+        memory = tmp_path / "dev" / "shm"
+        for folder in ("dev/shm/hf", "root/hf"):
+            for model in models:
+                (tmp_path / folder / "hub" / f"models--{model}").mkdir(parents=True)
+        env = {} if home is None else {"HF_HOME": f"{tmp_path}{home}"}
+        spec = parsed(env=env, argv=["vllm", "serve", *argv])
+        gone = {folder.name.removeprefix("models--") for folder in unnamed_models(spec, memory)}
+        assert models - gone == kept
+
+    def test_a_token_that_came_too_late_is_not_written(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        settings, journal = Settings(run_dir=tmp_path), Journal(io.StringIO())
+        status = Status(journal, tmp_path / "status.json", lambda text: None, 10, 60)
+        record = Record(tmp_path / "record.json", ROOT, status)
+        tools = Tools(settings, journal, status, Metadata(settings, journal), Docker(settings, journal), record)
+        spec = parsed(hfTokenSecret="projects/p/secrets/s")
+        late = preparation.Preparation(tools, spec, lambda *_: None, lambda _: None)
+
+        def answer(*_: object) -> str:
+            late.abandon()
+            return "hf_of_a_wish_that_was_given_up"
+
+        monkeypatch.setattr(preparation, "secret", answer)
+        with pytest.raises(Abandoned):
+            late._token()
+        assert token_files(tmp_path) == []
 
     def test_callers_are_counted_without_the_machine_itself(self, tmp_path: Path) -> None:
         table = tmp_path / "tcp"

@@ -18,12 +18,13 @@ import pytest
 
 from containers.tpu.gemma4_supervisor import bucket
 from containers.tpu.gemma4_supervisor.bucket import WeightsError
+from containers.tpu.gemma4_supervisor.cleaning import sweep
 from containers.tpu.gemma4_supervisor.containers import Abandoned
 from containers.tpu.gemma4_supervisor.journal import Journal
 from containers.tpu.gemma4_supervisor.metadata import Metadata
 from containers.tpu.gemma4_supervisor.settings import Settings
 from containers.tpu.gemma4_supervisor.spec import WeightSet
-from containers.tpu.gemma4_supervisor.weights import Stager, is_staged, remove_others, tidy
+from containers.tpu.gemma4_supervisor.weights import Stager, is_staged, tidy
 from tests.fakes.google import FakeGoogle
 from tests.fakes.hub import COMMIT, Content, FakeHub
 from tests.fakes.metadata import FakeMetadata
@@ -52,11 +53,13 @@ class Depot:
         self.settings = replace(settings, weights_root=self.root, streams=4, range_mib=1)
         self.progress: list[tuple[int, int]] = []
         self.abandoned = threading.Event()
+        self.rooms: list[bool] = []
+        """Whether the weights were here, each time that room was to be made."""
 
     def stage(self, *sets: WeightSet) -> None:
         metadata = Metadata(self.settings, Journal(io.StringIO()))
         Stager(self.settings, metadata, lambda *done: self.progress.append(done)).stage(
-            sets or [self.weights], self.abandoned
+            sets or [self.weights], self.abandoned, lambda: self.rooms.append(is_staged([self.weights]))
         )
 
     def reads(self) -> list[str]:
@@ -194,6 +197,13 @@ class TestStaging:
         with pytest.raises(Abandoned):
             depot.stage()
         assert not is_staged([depot.weights])
+        assert not depot.rooms
+
+    def test_makes_room_before_it_looks_for_room(self, depot: Depot) -> None:
+        depot.google.fault("GET", bucket.MANIFEST, status=403)
+        with pytest.raises(WeightsError):
+            depot.stage()
+        assert depot.rooms == [False]
 
     def test_two_at_once_leave_one_good_copy(self, depot: Depot) -> None:
         failed: list[BaseException] = []
@@ -224,12 +234,28 @@ class TestTidying:
         assert depot.here() == FILES
         assert is_staged([depot.weights])
 
-    def test_takes_away_other_checkpoints_and_nothing_else(self, depot: Depot) -> None:
-        other = replace(depot.weights, destination=str(depot.root / "google/tiny/other"))
-        depot.stage(depot.weights, other)
-        stranger = depot.root / "google" / "kept-by-hand"
-        stranger.mkdir()
-        assert remove_others(depot.root, [other]) == [depot.weights.destination]
-        assert is_staged([other])
-        assert not is_staged([depot.weights])
-        assert stranger.exists()
+    def test_takes_away_all_that_is_not_kept_whether_a_ledger_knows_it_or_not(self, depot: Depot) -> None:
+        kept = [replace(depot.weights, destination=str(depot.root / name)) for name in ("google/tiny/other", "flat")]
+        depot.stage(depot.weights, *kept)
+        cut_off = depot.root / "google" / "large" / "main"
+        cut_off.mkdir(parents=True)
+        (cut_off / f"{BIG}.gemma4-part").write_bytes(b"of a wish that was abandoned")
+        (depot.root / "google" / "by-hand").write_bytes(b"of nobody")
+        gone = sweep(depot.root, kept)
+        assert gone == [str(depot.root / "google" / name) for name in ("by-hand", "large", "tiny/main")]
+        assert is_staged(kept)
+        assert not any(Path(path).exists() for path in gone)
+        assert sweep(depot.root, kept) == []
+
+    def test_follows_no_link(self, depot: Depot) -> None:
+        depot.stage()
+        elsewhere = depot.root.parent / "elsewhere"
+        elsewhere.mkdir()
+        (elsewhere / "precious").write_bytes(b"x")
+        (depot.root / "link").symlink_to(elsewhere)
+        assert sweep(depot.root, [depot.weights]) == [str(depot.root / "link")]
+        assert (elsewhere / "precious").exists()
+        assert not (depot.root / "link").is_symlink()
+
+    def test_of_what_is_not_there_is_nothing(self, depot: Depot) -> None:
+        assert sweep(depot.root, [depot.weights]) == []

@@ -17,6 +17,7 @@ from typing import Any
 Answer = tuple[int, str, str]
 OK = ""
 NO_ID = "sha256:"
+DOWN = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?"
 
 
 @dataclass
@@ -37,7 +38,7 @@ class FakeDocker:
     """`images` maps references to ids: what the registry has. `behaviours` go by a specification's hash.
 
     `refusals` maps a verb (login, pull, run …) to what docker prints while it fails; `holds` to an event that the
-    verb waits for.
+    verb waits for. So many of the next inspections are `garbled`; with `vanishes`, the container is gone after the next.
     """
 
     def __init__(self) -> None:
@@ -50,6 +51,8 @@ class FakeDocker:
         self.past: list[FakeContainer] = []
         self.logins: list[tuple[str, str]] = []
         self.down = False
+        self.garbled = 0
+        self.vanishes = False
 
     def publish(self, image: str) -> str:
         """Put an image into the registry; returns its id."""
@@ -74,11 +77,11 @@ class FakeDocker:
         """What the command line prints, and its exit code."""
         verb = "image " + arguments[1] if arguments[0] == "image" else arguments[0]
         if self.down:
-            return 1, "", "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is it running?\n"
+            return _refused(verb, DOWN)
         if verb in self.holds:
             self.holds[verb].wait(20)
         if verb in self.refusals:
-            return 1, "", f"Error response from daemon: {self.refusals[verb]}\n"
+            return _refused(verb, f"Error response from daemon: {self.refusals[verb]}")
         act: Callable[[Sequence[str], Mapping[str, str], str], Answer] = {
             "login": self._login,
             "pull": self._pull,
@@ -118,14 +121,21 @@ class FakeDocker:
     def _inspect(self, arguments: Sequence[str], environ: Mapping[str, str], text: str) -> Answer:
         if self.container is None:
             return 1, "[]\n", "Error response from daemon: No such container: gemma4\n"
-        return 0, json.dumps([self.container.row()]), ""
+        text = json.dumps([self.container.row()])
+        if self.garbled:
+            self.garbled -= 1
+            text = text[:20]
+        if self.vanishes:
+            self.vanishes = False
+            self._rm(arguments, environ, "")
+        return 0, text, ""
 
     def _run(self, arguments: Sequence[str], environ: Mapping[str, str], text: str) -> Answer:
         if self.container:
-            return 125, "", 'docker: Error response from daemon: Conflict. The name "/gemma4" is already in use.\n'
+            return _refused("run", 'Error response from daemon: Conflict. The name "/gemma4" is already in use.')
         container = FakeContainer.of(arguments)
         if container.image not in self.local.values():
-            return 125, "", f"docker: Error response from daemon: No such image: {container.image}\n"
+            return _refused("run", f"Error response from daemon: No such image: {container.image}")
         self.container = container
         container.start(self.behaviour(container.labels["gemma4.hash"]))
         return 0, f"{container.id}\n", ""
@@ -149,6 +159,13 @@ class FakeDocker:
         return 0, "", f"{self.container.behaviour.last_words}\n"
 
 
+def _refused(verb: str, said: str) -> Answer:
+    """`docker run` has an exit code of its own, and ends with where to read on."""
+    if verb == "run":
+        return 125, "", f"docker: {said}\n\nRun 'docker run --help' for more information\n"
+    return 1, "", f"{said}\n"
+
+
 @dataclass
 class FakeContainer:
     """What `docker run` was asked for, and the server that came of it."""
@@ -165,6 +182,8 @@ class FakeContainer:
     exit_code: int = 0
     tokens: int = 0
     questions: int = 0
+    asked: list[str] = field(default_factory=list)
+    """The models that questions were for."""
     looks: int = 0
     """How often it was asked for its health."""
     server: ThreadingHTTPServer | None = None
@@ -243,6 +262,7 @@ class _Vllm(BaseHTTPRequestHandler):
         container = self.server.container
         container.questions += 1
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        container.asked.append(body["model"])
         container.tokens += container.behaviour.busy
         while (container.behaviour.silent or container.behaviour.busy) and container.running:
             threading.Event().wait(0.02)

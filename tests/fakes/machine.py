@@ -146,7 +146,7 @@ class _Handler(socketserver.StreamRequestHandler):
         arguments, text = [self._field() for _ in range(count)], self._field()
         environ = dict(entry.split("=", 1) for entry in iter(self._field, ""))
         code, output, errors = self.server.machine.carry_out(Command(name, arguments, environ, text))
-        self.wfile.write(f"{code}\0{output}\0{errors}\0".encode())
+        self.wfile.write(f"{code}\0{output}\0{errors}\0".encode(errors="surrogateescape"))
 
     def _field(self) -> str:
         data = bytearray()

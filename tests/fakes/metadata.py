@@ -10,17 +10,26 @@ from typing import Any
 from tests.fakes.loopback import Exchange, Loopback, Seen
 
 ROOT = "/computeMetadata/v1/instance/"
+MAINTENANCE = "upcoming-maintenance"
 
 
 class FakeMetadata:
-    """`away` may be `silent` (connections are cut) or `503`. With `guest` False, guest attributes are switched off."""
+    """`away` may be `silent` (connections are cut) or `503`. With `guest` False, guest attributes are switched off.
+
+    `refused` are paths that answer 503. `unannounced` is what comes where no maintenance is announced: real servers send
+    `503`, `404`, `NONE` or `{}`, the latter two with 200.
+    """
 
     def __init__(self, **attributes: str) -> None:
         self.attributes = {name.replace("_", "-"): value for name, value in attributes.items()}
         self.values = {"network-interfaces/0/ip": "127.0.0.1"}
         self.issued: list[str] = []
         self.reports: list[str] = []
+        self.lost: list[str] = []
+        """Reports that came while guest attributes were off."""
         self.guest = True
+        self.refused: set[str] = set()
+        self.unannounced = "503"
         self._away = ""
         self._changed = threading.Condition()
         self._server = Loopback(self._answer)
@@ -55,9 +64,9 @@ class FakeMetadata:
 
     def announce_maintenance(self, notice: str | None) -> None:
         with self._changed:
-            self.values.pop("upcoming-maintenance", None)
+            self.values.pop(MAINTENANCE, None)
             if notice:
-                self.values["upcoming-maintenance"] = notice
+                self.values[MAINTENANCE] = notice
             self._changed.notify_all()
 
     def _answer(self, exchange: Exchange) -> None:
@@ -86,13 +95,20 @@ class FakeMetadata:
             if self._is_away(exchange):
                 return
         value = self._value(path)
-        if value is None:
+        if path in self.refused:
+            exchange.reply(503)
+        elif path == MAINTENANCE and value in (None, "503"):
+            error = {"error": "no notifications have been received yet, try again later"}
+            exchange.reply(503 if value else 404, error, {"Metadata-Flavor": "Google"})
+        elif value is None:
             exchange.reply(404, b"<html>not found</html>")
         else:
             exchange.reply(200, value.encode(), {"Metadata-Flavor": "Google", "ETag": _etag(value)})
 
     def _value(self, path: str) -> str | None:
         kind, _, name = path.partition("/")
+        if path == MAINTENANCE and path not in self.values:
+            return None if self.unannounced == "404" else self.unannounced
         return self.attributes.get(name) if kind == "attributes" else self.values.get(path)
 
     def _take_report(self, exchange: Exchange, path: str) -> None:
@@ -101,6 +117,7 @@ class FakeMetadata:
         if path.startswith("guest-attributes/") and self.guest:
             self.reports.append(body)
             return exchange.reply(200, b"", {"Metadata-Flavor": "Google"})
+        self.lost.append(body)
         return exchange.reply(403, b"Guest attributes endpoint access is disabled.")
 
     def _is_away(self, exchange: Exchange) -> bool:

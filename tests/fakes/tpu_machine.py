@@ -28,6 +28,7 @@ from tests.fakes.machine import Machine
 from tests.fakes.metadata import FakeMetadata
 
 HF_TOKEN = "hf_PlantedHuggingFaceToken0001"
+SECRETS = "secretmanager/v1/projects/demo-project/secrets"
 BUCKET, PREFIX = "weights", "google/gemma-4-tiny/main"
 REGISTRY = "us-east5-docker.pkg.dev"
 MANIFEST = "gemma4-manifest.json"
@@ -43,6 +44,7 @@ QUICK = {
     "PROBE_S": "0.1",
     "GENERATION_TIMEOUT_S": "0.3",
     "UNWELL_S": "60",
+    "STABLE_S": "0.2",
     "SETTLE_S": "0.2",
     "REPORT_S": "0.02",
     "MAINTENANCE_S": "0.1",
@@ -66,9 +68,9 @@ class TpuMachine:
         self.shm.mkdir()
         self.state.mkdir()
         self.process: subprocess.Popen[bytes] | None = None
-        self._ask("POST", "secretmanager/v1/projects/demo-project/secrets?secretId=hf", {"replication": {}})
-        payload = {"payload": {"data": base64.b64encode(f"{HF_TOKEN}\n".encode()).decode()}}
-        self._ask("POST", "secretmanager/v1/projects/demo-project/secrets/hf:addVersion", payload)
+        self._tokens: list[str] = []
+        self._ask("POST", f"{SECRETS}?secretId=hf", {"replication": {}})
+        self.add_token("hf", HF_TOKEN)
         self.environ = {
             "PATH": f"{self.machine.bin}:{os.environ['PATH']}",
             **{f"GEMMA4_{name}": value for name, value in {**QUICK, **overrides}.items()},
@@ -103,6 +105,16 @@ class TpuMachine:
             rows.append({"name": name, "size": len(data), "sha256": hashlib.sha256(data).hexdigest()})
         manifest = {"schema": 1, "repo": "google/gemma-4-tiny", "revision": "0" * 40, "files": rows}
         self.google.storage.put_text(BUCKET, f"{prefix}/{MANIFEST}", json.dumps(manifest))
+
+    def add_secret(self, name: str, token: str) -> None:
+        self._ask("POST", f"{SECRETS}?secretId={name}", {"replication": {}})
+        self.add_token(name, token)
+
+    def add_token(self, name: str, token: str) -> None:
+        """A new version of a secret that there is."""
+        self._tokens.append(token)
+        payload = {"payload": {"data": base64.b64encode(f"{token}\n".encode()).decode()}}
+        self._ask("POST", f"{SECRETS}/{name}:addVersion", payload)
 
     def spec(self, name: str, **changes: Any) -> dict[str, Any]:
         """A specification of the fake model; `changes` by key."""
@@ -204,6 +216,11 @@ class TpuMachine:
         return [entry for entry in self.entries if entry["event"] == event]
 
     @property
+    def token_files(self) -> list[Path]:
+        """Where Hugging Face tokens may lie."""
+        return sorted(self.run_dir.glob("huggingface-token*"))
+
+    @property
     def container(self) -> FakeContainer:
         container = self.machine.docker.container
         assert container is not None
@@ -249,7 +266,7 @@ class TpuMachine:
 
     def check_secrets(self) -> None:
         """Fail if a planted token can be read anywhere but where it has to be."""
-        tokens = [*self.metadata.issued, HF_TOKEN]
+        tokens = [*self.metadata.issued, *self._tokens]
         tokens += [f"oauth2accesstoken:{token}" for token in tokens]
         forms = [form for token in tokens for form in (token, base64.b64encode(token.encode()).decode())]
         for place, text in self.visible().items():
@@ -268,7 +285,7 @@ class TpuMachine:
         for container in [*docker.past, *filter(None, [docker.container])]:
             texts["docker inspect"] = repr((container.options, container.labels, container.env, container.command))
         for folder in (self.state, self.run_dir):
-            for path in [path for path in folder.rglob("*") if path.is_file() and path.name != "huggingface-token"]:
+            for path in [path for path in folder.rglob("*") if path.is_file() and path not in self.token_files]:
                 texts[str(path)] = path.read_bytes().decode(errors="replace")
         return texts
 

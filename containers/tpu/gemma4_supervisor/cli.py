@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
 from .containers import Docker
+from .huggingface import token_files
 from .journal import Journal
 from .keeper import Keeper
 from .metadata import PROGRAM, Metadata
-from .preparation import Tools
 from .program import InstallError, Program, machine_goes_down
 from .record import Record
 from .settings import Settings
 from .status import Status
+from .tools import Tools
 from .web import Unreachable
 
 USAGE = "usage: supervisor.pyz run | install | install-files"
@@ -53,17 +56,18 @@ def run(settings: Settings) -> int:
         signal.signal(number, _stop)
     journal = Journal()
     _make_room(settings)
+    _hide_tokens(settings, journal)
     program = Program(settings)
     metadata = Metadata(settings, journal)
-    status = Status(journal, settings.run_dir / "status.json", metadata.publish, settings.report_s)
-    status.set(supervisor=program.version)
-    tools = Tools(settings, journal, status, metadata, Docker(settings, journal))
+    report = (metadata.publish, settings.report_s, settings.report_cap_s)
+    status = Status(journal, settings.run_dir / "status.json", *report)
+    stumble = functools.partial(_stumble, settings, journal, status)
+    threading.excepthook = lambda fault: stumble(fault.exc_value or fault.exc_type())
+    status.set(supervisor=program.version, maintenance=None)
+    record = Record(settings.state_dir / "record.json", settings.weights_root, status)
+    tools = Tools(settings, journal, status, metadata, Docker(settings, journal), record)
     journal.info("begin", f"Supervisor {program.version} begins.", version=program.version)
-    keeper = Keeper(
-        tools,
-        Record(settings.state_dir / "record.json", settings.weights_root),
-        lambda value: program.give_way(value, journal, status, keeper.halt),
-    )
+    keeper = Keeper(tools, lambda value: program.give_way(value, journal, status, keeper.halt))
     try:
         _upgrade_first(program, metadata, journal, status)
         keeper.run()
@@ -74,10 +78,18 @@ def run(settings: Settings) -> int:
         journal.info("end", f"Told to stop; the port is {what}.")
         keeper.halt()
         os._exit(0)  # threads may still wait for the network
-    except Exception as error:  # a fault of ours: say where, and let systemd start afresh
+    except Exception as error:
+        stumble(error)
+
+
+def _stumble(settings: Settings, journal: Journal, status: Status, error: BaseException) -> NoReturn:
+    """A fault of ours, on whichever thread: say where, and let systemd start afresh. Container and port stay."""
+    try:
+        stack = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        journal.error("fault", "The supervisor stumbled over itself.", stack=journal.clean(stack))
         status.trouble("supervisor", f"Unexpected {type(error).__name__}: {error}. It starts again.")
-        journal.error("fault", "The supervisor stumbled over itself.", stack=journal.clean(traceback.format_exc()))
         time.sleep(min(1.0, settings.report_s))
+    finally:
         os._exit(1)
 
 
@@ -95,6 +107,12 @@ def _make_room(settings: Settings) -> None:
     for left in settings.run_dir.glob("docker-*"):  # a login that was cut short
         shutil.rmtree(left, ignore_errors=True)
     (settings.run_dir / "container.env").unlink(missing_ok=True)
+
+
+def _hide_tokens(settings: Settings, journal: Journal) -> None:
+    """Before a word is said: an earlier supervisor gave them to what runs, which may repeat them."""
+    for path in token_files(settings.run_dir):
+        journal.hide(path.read_text(errors="replace").strip())
 
 
 def _stop(*_: object) -> NoReturn:

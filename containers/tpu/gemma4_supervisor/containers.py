@@ -28,6 +28,8 @@ LAST_LINES = 30
 # What docker says, and what to do about it. The first that is found counts.
 REMEDIES = (
     ("cannot connect to the docker daemon", "Docker is not running on this machine."),
+    ("failed to connect to the docker api", "Docker is not running on this machine."),
+    ("executable file not found", "The image has no program of the name that argv begins with."),
     ("denied", "Grant the slice's service account roles/artifactregistry.reader on the repository."),
     ("403", "Grant the slice's service account roles/artifactregistry.reader on the repository."),
     ("unauthorized", "Grant the slice's service account roles/artifactregistry.reader on the repository."),
@@ -36,6 +38,9 @@ REMEDIES = (
     ("no space left", "The boot disk is full: `docker system df` shows with what."),
     ("timeout", "Has the subnet Private Google Access?"),
 )
+
+
+_HELP = re.compile(r"(See|Run) 'docker .*--help'")
 
 
 class DockerError(Exception):
@@ -67,16 +72,15 @@ class Docker:
     def container(self) -> Container | None:
         """The container of our name, running or not. Raises DockerError."""
         try:
-            (row,) = json.loads(self._docker("container", "inspect", NAME))
+            text = self._docker("container", "inspect", NAME)
         except DockerError as error:
             if "no such container" in str(error).lower():
                 return None
             raise
-        state = row["State"]
-        labels = row["Config"].get("Labels") or {}
-        return Container(
-            row["Id"], state["Running"], state["ExitCode"], state.get("OOMKilled", False), labels.get(FINGERPRINT, "")
-        )
+        try:
+            return _container(text)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DockerError(f"docker container inspect: the answer cannot be read ({type(error).__name__})") from None
 
     def start(self, spec: Spec, image_id: str, address: str, token_file: Path | None) -> str:
         """Run the server in the background, and return the container's id. Raises DockerError."""
@@ -130,12 +134,16 @@ class Docker:
             raise DockerError(f"docker pull: {image} is not here although it was pulled")
         return image_id
 
-    def remove_image(self, image_id: str) -> None:
-        """Make room on the disk; an image that something still uses stays."""
+    def remove_image(self, image_id: str) -> bool:
+        """Make room on the disk; false where the image stays, as something still uses it."""
         try:
             self._docker("image", "rm", image_id)
         except DockerError as error:
-            self._journal.info("image-kept", f"The image {image_id} stays: {error}")
+            if "no such image" in str(error).lower():
+                return True
+            self._journal.info("image-kept", f"The image {image_id} stays for now: {error}")
+            return False
+        return True
 
     @contextmanager
     def _login(self, registry: str, token: str) -> Iterator[Mapping[str, str]]:
@@ -173,7 +181,9 @@ def run(
     """Exit code, output and errors of a command. Raises Abandoned, subprocess.TimeoutExpired, OSError."""
     environ = {**os.environ, **environ}
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, env=environ, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+    with subprocess.Popen(
+        command, env=environ, stdin=pipe, stdout=pipe, stderr=pipe, encoding="utf-8", errors="replace"
+    ) as process:
         over = threading.Event()
         if abandoned:
             threading.Thread(target=_end_when, args=(process, abandoned, over), daemon=True).start()
@@ -184,7 +194,7 @@ def run(
             raise
         finally:
             over.set()
-    if abandoned and abandoned.is_set():
+    if abandoned and abandoned.is_set() and process.returncode:
         raise Abandoned
     return process.returncode, output, errors
 
@@ -198,11 +208,24 @@ def _end_when(process: subprocess.Popen[str], abandoned: threading.Event, over: 
 
 def explain(verb: str, text: str) -> str:
     """The last thing docker said, and the remedy."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()] or ["it failed without a word"]
+    lines = [line.strip().removeprefix("docker: ") for line in text.splitlines()]
+    lines = [line for line in lines if line and not _HELP.match(line)] or ["it failed without a word"]
     said = next((line for line in lines if line.startswith("Error")), lines[-1])
     said = re.sub(r"^Error(?: response from daemon)?: ", "", said)
     remedy = next((fix for sign, fix in REMEDIES if sign in said.lower()), "")
     return f"docker {verb}: {said}" + (f" {remedy}" if remedy else "")
+
+
+def _container(text: str) -> Container:
+    (row,) = json.loads(text)
+    state, labels = row["State"], row["Config"].get("Labels") or {}
+    return Container(
+        str(row["Id"]),
+        bool(state["Running"]),
+        int(state["ExitCode"]),
+        bool(state.get("OOMKilled")),
+        str(labels.get(FINGERPRINT, "")),
+    )
 
 
 def write_private(path: Path, text: str) -> None:

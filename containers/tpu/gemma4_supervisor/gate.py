@@ -74,7 +74,9 @@ def settle(port: int, at_most_s: float) -> None:
 
 def _run(command: Sequence[str], text: str = "", may_fail: bool = False) -> bool:
     try:
-        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=COMMAND_S, check=False)
+        done = subprocess.run(
+            command, input=text, capture_output=True, text=True, errors="replace", timeout=COMMAND_S, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise GateError(f"{command[0]} cannot be run ({type(error).__name__}); the port cannot be closed.") from None
     if done.returncode and not may_fail:

@@ -6,21 +6,25 @@ Two tracks, both driven by events from one queue:
 * a *change* to what the metadata want is prepared beside it, and only once everything is here takes its place.
 
 So a wish that cannot be fulfilled never costs what serves, the newest wish wins however many come, and a specification
-that does not come up gives way to the last one that did. A supervisor that was killed finds the container as it was.
+that does not stay up gives way to the last one that did. A supervisor that was killed finds the container as it was.
 """
 
 from __future__ import annotations
 
+import contextlib
 import queue
+import time
 from collections.abc import Callable
 from typing import NoReturn
 
-from . import weights
-from .metadata import MAINTENANCE, PROGRAM, SPEC, Watch
-from .preparation import PLACES, Preparation, Tools
-from .record import Record, Run
+from .cleaning import clean
+from .metadata import PROGRAM, SPEC, MaintenanceWatch, Watch
+from .preparation import PLACES, Preparation
+from .record import Run
 from .service import Phase, Service
+from .settings import backoff
 from .spec import Spec, SpecError, parse
+from .tools import Tools
 
 LOOK_UP_S = 1.0
 
@@ -28,24 +32,25 @@ LOOK_UP_S = 1.0
 class Keeper:
     """One object for the life of the process; all methods run on the main thread."""
 
-    def __init__(self, tools: Tools, record: Record, replace_program: Callable[[str | None], None]) -> None:
-        self._tools, self._record, self._replace_program = tools, record, replace_program
+    def __init__(self, tools: Tools, replace_program: Callable[[str | None], None]) -> None:
+        self._tools, self._record, self._replace_program = tools, tools.record, replace_program
         self._events: queue.Queue[Callable[[], None]] = queue.Queue()
-        self._service = Service(tools, record, self._events.put, self._came_up)
+        self._service = Service(tools, self._events.put, self._on_served)
         self._wanted: Spec | None = None
         self._change: Preparation | None = None
 
     def run(self) -> NoReturn:
-        self._service.find()
-        self._follow(SPEC, self._on_spec)
-        self._follow(PROGRAM, self._replace_program)
-        self._follow(MAINTENANCE, self._on_maintenance, self._tools.settings.maintenance_s)
+        settings, metadata = self._tools.settings, self._tools.metadata
+        # First, so that a better version arrives whatever is the matter here.
+        Watch(settings, metadata, PROGRAM, self._later(self._replace_program)).start()
+        MaintenanceWatch(settings, metadata, self._later(self._on_maintenance)).start()
+        failures = 0
+        while not self._service.find():
+            failures += 1
+            self._work(backoff(settings.retry_s, 10, failures))
+        Watch(settings, metadata, SPEC, self._later(self._on_spec), self._on_metadata).start()
         while True:
-            self._show()
-            try:
-                self._events.get(timeout=min(LOOK_UP_S, self._tools.settings.restart_s))()
-            except queue.Empty:
-                self._service.on_time()
+            self._work(min(LOOK_UP_S, settings.restart_s))
 
     def halt(self) -> None:
         """Let go of everything that is being fetched; the container and its port stay as they are."""
@@ -57,19 +62,25 @@ class Keeper:
         """Close the port, because the machine goes down: a server that is ending answers everybody with errors."""
         self._service.shut()
 
-    def _follow(self, path: str, act: Callable[[str | None], None], absent_s: float | None = None) -> None:
-        def changed(value: str | None) -> None:
-            self._events.put(lambda: act(value))
+    def _work(self, for_s: float) -> None:
+        """Do what there is to do, for so long."""
+        end = time.monotonic() + for_s
+        while (left_s := end - time.monotonic()) > 0:
+            self._show()
+            with contextlib.suppress(queue.Empty):
+                self._events.get(timeout=left_s)()
+            self._service.on_time()
+            self._record.save_again()
 
-        def trouble(text: str) -> None:
-            if text:
-                self._tools.status.trouble("metadata", f"{text}; what runs goes on, and changes wait.")
-            else:
-                self._tools.status.clear("metadata")
+    def _later(self, act: Callable[[str | None], None]) -> Callable[[str | None], None]:
+        """The same, on the main thread."""
+        return lambda value: self._events.put(lambda: act(value))
 
-        settings = self._tools.settings
-        wait_s = settings.retry_s if absent_s is None else absent_s
-        Watch(settings, self._tools.metadata, path, wait_s, changed, trouble).start()
+    def _on_metadata(self, trouble: str) -> None:
+        if trouble:
+            self._tools.status.trouble("metadata", f"{trouble}; what runs goes on, and changes wait.")
+        else:
+            self._tools.status.clear("metadata")
 
     def _on_maintenance(self, notice: str | None) -> None:
         if notice:
@@ -110,10 +121,12 @@ class Keeper:
             self._record.save()
             if self._service.phase is Phase.WAITING:
                 self._service.revive()
+            elif self._service.phase is Phase.SERVING:
+                self._on_served(current)
         elif spec.digest == self._record.rejected:
             self._tools.status.trouble("rejected", f"{spec.hash} was given up before; change anything to try it again.")
         else:
-            self._service.stand_down()
+            self._service.stand_back()
             self._change = Preparation(self._tools, spec, self._on_ready, self._on_trouble)
             self._change.start()
 
@@ -122,8 +135,6 @@ class Keeper:
             if preparation is not self._change:
                 return
             self._change = None
-            if run.image_id not in self._record.images:
-                self._record.images.append(run.image_id)
             self._tools.journal.info("switch", f"{run.spec.hash} takes over.", hash=run.spec.hash)
             self._service.replace(run)
 
@@ -137,18 +148,16 @@ class Keeper:
 
         self._events.put(bridge)
 
-    def _came_up(self, run: Run) -> None:
-        """What is wanted serves: take away the weights and images of what came before."""
+    def _on_served(self, run: Run) -> None:
+        """Where it is what is wanted, nothing is given up any more, and once it is good, nothing else is needed."""
         if not self._wanted or self._wanted.fingerprint != run.spec.fingerprint:
             return
-        gone = weights.remove_others(self._tools.settings.weights_root, run.spec.weights)
-        old = [image for image in self._record.images if image not in ("", run.image_id)]
-        for image in old:
-            self._tools.docker.remove_image(image)
-        self._record.images = [run.image_id]
-        self._record.save()
-        if gone or old:
-            self._tools.journal.info("cleaned", "Removed what is not needed any more.", weights=gone, images=old)
+        self._tools.status.clear("rejected")
+        if self._record.rejected:
+            self._record.rejected = ""
+            self._record.save()
+        if self._record.is_good(run):
+            clean(self._tools, run)
 
     def _show(self) -> None:
         current, wanted = self._service.current, self._wanted

@@ -66,6 +66,18 @@ class Metadata:
             raise Unreachable("the metadata server names no address of this machine")
         return address.strip()
 
+    def maintenance(self) -> str | None:
+        """What Google announces for this machine, None where that is nothing or cannot be had.
+
+        Where nothing is announced the server answers 404, 503 with an error, `NONE` or an empty object, none of which
+        says that anything is wrong.
+        """
+        try:
+            notice = json.loads(self._ask("GET", MAINTENANCE, ANSWER_S).body)
+        except (Unreachable, ValueError):
+            return None
+        return json.dumps(notice) if isinstance(notice, dict) and notice and "error" not in notice else None
+
     def publish(self, text: str) -> None:
         """Put the report where `getGuestAttributes` finds it. Raises Unreachable, also where they are switched off."""
         reply = self._ask("PUT", REPORT, ANSWER_S, text.encode())
@@ -83,17 +95,14 @@ class Metadata:
 
 
 class Watch(threading.Thread):
-    """Calls `changed` with a value at once, and again whenever it is another one; None where there is none.
-
-    Something that is absent is looked for every `absent_s`.
-    """
+    """Calls `changed` with a value at once, and again whenever it is another one; None where there is none."""
 
     def __init__(
-        self, settings: Settings, metadata: Metadata, path: str, absent_s: float,
-        changed: Callable[[str | None], None], trouble: Callable[[str], None],
+        self, settings: Settings, metadata: Metadata, path: str, changed: Callable[[str | None], None],
+        trouble: Callable[[str], None] = lambda text: None,
     ) -> None:  # fmt: skip
         super().__init__(name=f"watch {path}", daemon=True)
-        self._settings, self._metadata, self._path, self._absent_s = settings, metadata, path, absent_s
+        self._settings, self._metadata, self._path = settings, metadata, path
         self._changed, self._trouble = changed, trouble
 
     def run(self) -> None:
@@ -115,4 +124,24 @@ class Watch(threading.Thread):
                 known = mark
                 self._changed(value)
             if value is None:
-                time.sleep(self._absent_s)  # there is nothing whose change could be waited for
+                time.sleep(self._settings.retry_s)  # there is nothing whose change could be waited for
+
+
+class MaintenanceWatch(threading.Thread):
+    """Calls `changed` whenever what Google announces is something else; at first, nothing is.
+
+    It asks now and then: where nothing is announced there is nothing whose change could be waited for.
+    """
+
+    def __init__(self, settings: Settings, metadata: Metadata, changed: Callable[[str | None], None]) -> None:
+        super().__init__(name="watch maintenance", daemon=True)
+        self._every_s, self._metadata, self._changed = settings.maintenance_s, metadata, changed
+
+    def run(self) -> None:
+        known: str | None = None
+        while True:
+            notice = self._metadata.maintenance()
+            if notice != known:
+                known = notice
+                self._changed(notice)
+            time.sleep(self._every_s)

@@ -6,48 +6,23 @@ everything, or when it is abandoned for a newer wish.
 
 from __future__ import annotations
 
-import base64
-import json
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from .bucket import WeightsError
-from .containers import Abandoned, Docker, DockerError, write_private
-from .journal import Journal
-from .metadata import Metadata
+from .cleaning import sweep
+from .containers import Abandoned, DockerError, write_private
+from .huggingface import SecretError, secret, token_file
 from .record import Run
-from .settings import Settings, backoff
+from .settings import backoff
 from .spec import Spec
-from .status import Status
-from .web import Unreachable, call
+from .tools import Tools
+from .web import Unreachable
 from .weights import Stager, is_staged
 
-ANSWER_S = 30.0
 PLACES = ("image", "address", "weights", "token")
 """Where a preparation can be in trouble."""
-
-
-class SecretError(Exception):
-    """The Hugging Face token cannot be had."""
-
-
-@dataclass(frozen=True)
-class Tools:
-    """What all of the supervisor's parts share."""
-
-    settings: Settings
-    journal: Journal
-    status: Status
-    metadata: Metadata
-    docker: Docker
-
-    @property
-    def token_file(self) -> Path:
-        """Where the Hugging Face token lies for the container: in memory, for root alone."""
-        return self.settings.run_dir / "huggingface-token"
 
 
 class Preparation(threading.Thread):
@@ -65,6 +40,11 @@ class Preparation(threading.Thread):
         self._tools, self._done, self._trouble, self._known = tools, done, trouble, known
         self._abandoned = threading.Event()
 
+    @property
+    def needs_weights(self) -> bool:
+        """Whether some of them are still to be fetched."""
+        return not is_staged(self.spec.weights)
+
     def abandon(self) -> None:
         """Stop soon, and call nobody any more."""
         self._abandoned.set()
@@ -79,12 +59,15 @@ class Preparation(threading.Thread):
             image = pool.submit(self._try, "image", self._image)
             address = pool.submit(self._try, "address", self._address)
             others = [pool.submit(self._try, "weights", self._weights), pool.submit(self._try, "token", self._token)]
-        try:
-            for other in others:
-                other.result()
-            run = Run(self.spec, image.result(), address.result())
-        except Abandoned:
-            return
+            try:
+                for step in as_completed([image, address, *others]):
+                    step.result()
+            except Abandoned:
+                return
+            except BaseException:  # a fault of ours: the other steps would go on, and nobody hear of it
+                self.abandon()
+                raise
+        run = Run(self.spec, image.result(), address.result())
         if self._known:
             run.failures = self._known.failures
         if not self._abandoned.is_set():
@@ -112,24 +95,41 @@ class Preparation(threading.Thread):
         raise Abandoned
 
     def _image(self) -> str:
-        docker, metadata = self._tools.docker, self._tools.metadata
+        image_id = self._image_here() or self._pull()
+        self._tools.record.add_image(image_id)  # at once: who else would take it away, should nobody come to run it?
+        return image_id
+
+    def _image_here(self) -> str:
+        docker = self._tools.docker
         if self._known and self._known.image_id and docker.image_id(self._known.image_id):
             return self._known.image_id
-        if "@sha256:" in self.spec.image and (here := docker.image_id(self.spec.image)):
-            return here  # a digest cannot have come to mean something else
+        # A digest cannot have come to mean something else.
+        return docker.image_id(self.spec.image) if "@sha256:" in self.spec.image else ""
+
+    def _pull(self) -> str:
         self._tools.journal.info("image", f"Pulling {self.spec.image}.")
-        token = metadata.token() if self.spec.registry else ""
-        return docker.pull(self.spec.image, self.spec.registry, token, self._abandoned)
+        token = self._tools.metadata.token() if self.spec.registry else ""
+        return self._tools.docker.pull(self.spec.image, self.spec.registry, token, self._abandoned)
 
     def _address(self) -> str:
         return self._known.address if self._known else self._tools.metadata.address()
 
     def _weights(self) -> str:
-        if not (self._known and is_staged(self.spec.weights)):
+        if self._known is None or self.needs_weights:
             stager = Stager(self._tools.settings, self._tools.metadata, self._progress)
-            stager.stage(self.spec.weights, self._abandoned)
+            stager.stage(self.spec.weights, self._abandoned, self._make_room)
         self._tools.status.set(weightsPercent=None)
         return ""
+
+    def _make_room(self) -> None:
+        """Memory has to hold what serves, what was good, and what is wanted, and has room for nothing else."""
+        if self._known:
+            return  # what is wanted is somebody else's, and may be on its way
+        record = self._tools.record
+        specs = [self.spec, *(run.spec for run in (record.current, record.good) if run)]
+        gone = sweep(self._tools.settings.weights_root, [weights for spec in specs for weights in spec.weights])
+        if gone:
+            self._tools.journal.info("cleaned", f"Made room for the weights of {self.spec.hash}.", weights=gone)
 
     def _progress(self, done: int, total: int) -> None:
         percent = 100 * done // max(1, total)
@@ -137,30 +137,18 @@ class Preparation(threading.Thread):
         self._tools.journal.info("weights", f"Weights: {percent} % of {total / 1024**3:.1f} GiB.", percent=percent)
 
     def _token(self) -> str:
-        tools = self._tools
+        """Asked for at each start, as it may have been replaced; for a restart, an earlier answer is better than none."""
         if not self.spec.token_secret:
             return ""
-        if self._known and tools.token_file.exists():
-            tools.journal.hide(tools.token_file.read_text())
-            return ""
-        write_private(tools.token_file, tools.journal.hide(secret(tools, self.spec.token_secret)))
-        return ""
-
-
-def secret(tools: Tools, name: str) -> str:
-    """The value of a secret, its newest version unless `name` has one. Raises SecretError, Unreachable."""
-    version = name if "/versions/" in name else f"{name}/versions/latest"
-    headers = {"Authorization": f"Bearer {tools.metadata.token()}"}
-    reply = call("GET", f"{tools.settings.secrets_url}/v1/{version}:access", timeout_s=ANSWER_S, headers=headers)
-    if reply.status == 200:
+        file = token_file(self._tools.settings.run_dir, self.spec.token_secret)
         try:
-            return base64.b64decode(json.loads(reply.body)["payload"]["data"]).decode().strip()
-        except (ValueError, KeyError, TypeError):
-            raise SecretError(f"{version} holds no text.") from None
-    if reply.status == 401:
-        tools.metadata.forget_token()
-    fix = {
-        403: "Grant the slice's service account roles/secretmanager.secretAccessor on it.",
-        404: "It does not exist, or has no version.",
-    }.get(reply.status, "")
-    raise SecretError(f"The secret {version} cannot be read (HTTP {reply.status}). {fix}")
+            token = self._tools.journal.hide(secret(self._tools, self.spec.token_secret))
+        except (SecretError, Unreachable) as error:
+            if self._known is None or not file.exists():
+                raise
+            self._tools.journal.warning("token-kept", f"{self.spec.hash} starts with the token that is here: {error}")
+            return ""
+        if self._abandoned.is_set():
+            raise Abandoned
+        write_private(file, token)
+        return ""

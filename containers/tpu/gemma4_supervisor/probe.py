@@ -2,7 +2,8 @@
 
 `/health` is not proof: a server can be healthy and answer every completion with an error. A generated token is, so one
 is asked for, unless the server's own counters show that it has just made some for others: then the question would
-only stand in their queue.
+only stand in their queue. But one long answer moves the counters while every new question fails, so now and then it is
+asked all the same.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from .web import Reply, TimedOut, Unreachable, call
 
 TOKENS = re.compile(r"^vllm:generation_tokens_total(?:\{[^}]*\})? ([0-9.eE+-]+)", re.MULTILINE)
 BUSY = (429, 503)
-"""The queue is full. If that is for others' tokens, the next look will see them."""
+"""The queue is full; as good as silence."""
+TRUST = 3
+"""Looks in a row at which tokens made for others are proof enough."""
 
 
 class Condition(enum.Enum):
@@ -38,13 +41,14 @@ class Finding:
 
 
 class Server:
-    """The server at an address, asked for `model`."""
+    """The server at an address, asked for what `model` says at the time: a wish may change the name that is asked."""
 
-    def __init__(self, settings: Settings, address: str, port: int, model: str) -> None:
+    def __init__(self, settings: Settings, address: str, port: int, model: Callable[[], str]) -> None:
         self._url = f"http://{address}:{port}"
         self._model = model
         self._health_s, self._generation_s = settings.health_timeout_s, settings.generation_timeout_s
         self._tokens: float | None = None
+        self._trusted = 0
 
     def look(self) -> Finding:
         """One look: healthy, and generating for somebody or, if need be, for us."""
@@ -56,11 +60,19 @@ class Server:
             return Finding(Condition.LOADING, str(error))
         if health.status != 200:
             return Finding(Condition.LOADING, f"/health answers HTTP {health.status}")
-        return Finding(Condition.WELL, "busy") if self._has_made_tokens() else self._generate()
+        if self._has_made_tokens() and self._trusted < TRUST:
+            self._trusted += 1
+            return Finding(Condition.WELL, "busy")
+        self._trusted = 0
+        finding = self._generate()
+        has_made_tokens = self._has_made_tokens()  # also so that ours do not count as somebody's the next time
+        if finding.condition is Condition.SLOW and has_made_tokens:
+            return Finding(Condition.WELL, "busy")
+        return finding
 
     def _generate(self) -> Finding:
         question = {
-            "model": self._model,
+            "model": self._model(),
             "messages": [{"role": "user", "content": "Say OK."}],
             "max_tokens": 1,
             "temperature": 0,
@@ -81,7 +93,6 @@ class Server:
             return Finding(Condition.SLOW, _told(reply))
         if reply.status != 200 or not _has_choice(reply):
             return Finding(Condition.SICK, _told(reply))
-        self._has_made_tokens()  # ours are not to count as somebody's the next time
         return Finding(Condition.WELL, "answered")
 
     def _has_made_tokens(self) -> bool:

@@ -19,6 +19,7 @@ from typing import NoReturn
 from .journal import Journal
 from .settings import Settings
 from .status import Status
+from .web import describe
 
 UNIT = "gemma4-supervisor.service"
 PYTHON = (sys.executable, "-I", "-S")  # no environment, no installed packages: what it needs is in the archive
@@ -69,8 +70,7 @@ class Program:
             status.clear("supervisor")
             return
         fresh = self._settings.state_dir / "incoming.pyz"
-        fresh.write_bytes(data)
-        if fault := _fault_of(fresh):
+        if fault := _fault_of(fresh, data):
             text = f"Version {version} of the supervisor fails ({fault}); version {self.version} goes on."
             status.trouble("supervisor", text)
             return
@@ -88,7 +88,7 @@ def machine_goes_down() -> bool:
     """Whether systemd is shutting the machine down: the end of its time, a preemption, a reboot."""
     try:
         command = ["systemctl", "is-system-running"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=5, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.stdout.strip() == "stopping"
@@ -98,14 +98,16 @@ def _version(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:12]
 
 
-def _fault_of(program: Path) -> str:
+def _fault_of(program: Path, data: bytes) -> str:
     """Have a program put itself into place, which proves that it runs here; what it says where it does not."""
     try:
-        done = subprocess.run(
-            [*PYTHON, str(program), "install-files"], capture_output=True, text=True, timeout=CHECK_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return type(error).__name__
+        program.write_bytes(data)
+        command = [*PYTHON, str(program), "install-files"]
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=CHECK_S, check=False)
+    except subprocess.TimeoutExpired:
+        return f"not done within {CHECK_S:g} s"
+    except OSError as error:
+        return describe(error)
     return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
 
 
@@ -121,6 +123,6 @@ def _write_if_other(path: Path, data: bytes) -> bool:
 
 def _systemctl(*arguments: str) -> None:
     command = ["systemctl", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=CHECK_S, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=CHECK_S, check=False)
     if done.returncode:
         raise InstallError(f"{' '.join(command)}: {done.stderr.strip()}")

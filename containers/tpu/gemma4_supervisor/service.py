@@ -10,14 +10,15 @@ import time
 from collections.abc import Callable
 
 from . import weights
-from .containers import DockerError
+from .containers import Container, DockerError
 from .journal import now
-from .preparation import Preparation, Tools
+from .preparation import PLACES, Preparation
 from .probe import Condition, Finding, Prober
-from .record import Record, Run
+from .record import Run
 from .settings import backoff
 from .slot import Slot
 from .spec import Spec
+from .tools import Tools
 from .web import Unreachable
 
 SICK_STARTS = 3
@@ -41,10 +42,13 @@ class Phase(enum.Enum):
 
 
 class Service:
-    """The current run, as `record` knows it. All methods run on the main thread; `came_up` is called when it serves."""
+    """The current run, as the record knows it. All methods run on the main thread.
 
-    def __init__(self, tools: Tools, record: Record, later: Later, came_up: Callable[[Run], None]) -> None:
-        self._tools, self._record, self._later, self._came_up = tools, record, later, came_up
+    `served` is called when a run begins to serve, and again when it has proven itself.
+    """
+
+    def __init__(self, tools: Tools, later: Later, served: Callable[[Run], None]) -> None:
+        self._tools, self._record, self._later, self._served = tools, tools.record, later, served
         self._slot = Slot(tools, lambda prober, finding: later(lambda: self._on_finding(prober, finding)))
         self._return: Preparation | None = None
         self.phase, self._since = Phase.WAITING, time.monotonic()
@@ -54,37 +58,44 @@ class Service:
     def current(self) -> Run | None:
         return self._record.current
 
-    def find(self) -> None:
+    def find(self) -> bool:
         """At the supervisor's start: go on with the container where there is one, else bring it back.
 
-        Waits for docker as long as it takes: a container that nobody can see must not be taken for none.
+        False where docker does not say: a container that nobody can see must not be taken for none.
         """
-        failures = 0
-        while (running := self._running()) is None:
-            failures += 1
-            time.sleep(backoff(self._tools.settings.retry_s, 10, failures))
+        try:
+            running = self._slot.running()
+        except DockerError as error:
+            self._tools.status.trouble("docker", f"{error} Nothing can be started.")
+            return False
+        self._tools.status.clear("docker")
         for run in filter(None, (self._record.current, self._record.good)):
-            if run.spec.fingerprint == running:
-                self._take_over(run)
-                return
-        if self.current:
+            if running and running.fingerprint and running.fingerprint == run.label:
+                self._take_over(run, running)
+                return True
+        if running:
+            self._tools.journal.warning(
+                "stop", "A container that is not known here runs; it goes on until another starts."
+            )
+        elif self.current:
             self._slot.close(self.current)
-            self.revive()
+        self.revive()
+        return True
 
     def adopt(self, spec: Spec) -> None:
         """A container of this very specification may run although nothing is remembered of it."""
-        if self._running() != spec.fingerprint:
-            return
         try:
-            self._take_over(Run(spec, "", self._tools.metadata.address()))
-        except Unreachable:
+            running = self._slot.running()
+            if running and running.fingerprint == spec.fingerprint:
+                self._take_over(Run(spec, "", self._tools.metadata.address(), label=spec.fingerprint), running)
+        except (DockerError, Unreachable):
             return  # then it is prepared and started like any other
 
     def replace(self, run: Run) -> None:
         """Stop what runs, in order, and start this."""
-        self.stand_down()
+        self._drop_return()
         if self.current:
-            self._slot.leave(self.current)
+            self._leave(self.current)
         self._start(run)
 
     def revive(self) -> None:
@@ -92,13 +103,10 @@ class Service:
         if self.current:
             self._come_back(self.current)
 
-    def stand_down(self) -> None:
-        """No further start of what is down: something else is to come."""
-        if self._return:
-            self._return.abandon()
-            self._return = None
-        if self.phase in (Phase.RESTING, Phase.RETURNING):
-            self._enter(Phase.WAITING)
+    def stand_back(self) -> None:
+        """Another specification is about to be fetched: fetch nothing against it. What is here may still start."""
+        if self._return and self._return.needs_weights:
+            self._drop_return()
 
     def on_time(self) -> None:
         """To be called every second or so."""
@@ -120,23 +128,14 @@ class Service:
 
     # From start to start.
 
-    def _running(self) -> str | None:
-        """Fingerprint of the container that runs, blank where none does, None where docker does not say."""
-        try:
-            fingerprint = self._slot.fingerprint()
-        except DockerError as error:
-            self._tools.status.trouble("docker", f"{error} Nothing can be started.")
-            return None
-        self._tools.status.clear("docker")
-        return fingerprint
-
-    def _take_over(self, run: Run) -> None:
+    def _take_over(self, run: Run, container: Container) -> None:
         self._tools.journal.info("adopted", f"{run.spec.hash} runs already and is left alone.", hash=run.spec.hash)
         self._remember(run)
         self._enter(Phase.SERVING if run.up else Phase.STARTING)
-        self._slot.attach(run)
+        self._slot.watch(run, container.id)
 
     def _start(self, run: Run) -> None:
+        run.label = run.spec.fingerprint
         self._remember(run)
         self._enter(Phase.STARTING)
         self._tools.journal.info("start", f"{run.spec.hash} is started.", hash=run.spec.hash)
@@ -146,6 +145,12 @@ class Service:
         except (DockerError, OSError) as error:
             self._fail(run, str(error).rstrip("."))
 
+    def _leave(self, run: Run) -> None:
+        try:
+            self._slot.leave(run)
+        except DockerError as error:
+            self._tools.journal.warning("stop", f"{run.spec.hash} was not stopped in order: {error}")
+
     def _come_back(self, run: Run) -> None:
         if run is not self.current:
             run.failures = 0
@@ -154,11 +159,23 @@ class Service:
         self._return = Preparation(self._tools, run.spec, self._on_ready, lambda _: None, known=run)
         self._return.start()
 
+    def _drop_return(self) -> None:
+        if self._return is None:
+            return
+        self._return.abandon()
+        self._return = None
+        self._tools.status.clear(*PLACES)
+        self._tools.status.set(weightsPercent=None)
+        self._enter(Phase.WAITING)
+
     def _on_ready(self, preparation: Preparation, run: Run) -> None:
         def start() -> None:
-            if preparation is self._return:
-                self._return = None
-                self._start(run)
+            if preparation is not self._return:
+                return
+            self._return = None
+            if self.current:
+                run.spec = self.current.spec  # its times may have changed meanwhile
+            self._start(run)
 
         self._later(start)
 
@@ -166,15 +183,14 @@ class Service:
         """It has ended badly: rest and start it again, or go back to what was good."""
         run.failures += 1
         words = self._tools.docker.last_words()
-        self._slot.leave(run)
+        self._leave(run)
         text = f"{run.spec.hash} failed, {run.failures} in a row: {why}."
         self._tools.status.trouble("start", f"{text} Its last words: {words}" if words else text)
         self._tools.status.clear("serving")
         good = self._record.good
-        is_new = good is not None and good.spec.fingerprint != run.spec.fingerprint
-        if good and is_new and (is_last or run.failures >= self._tools.settings.start_tries):
+        if good and not self._record.is_good(run) and (is_last or run.failures >= self._tools.settings.start_tries):
             self._record.rejected = run.spec.digest
-            text = f"{run.spec.hash} did not come up, {run.failures} in a row: {why}. {good.spec.hash} comes back."
+            text = f"{run.spec.hash} is given up, {run.failures} failed in a row: {why}. {good.spec.hash} comes back."
             self._tools.status.trouble("rejected", text)
             self._come_back(good)
         else:
@@ -210,19 +226,27 @@ class Service:
         seconds = round(self._in_phase_s(), 1)
         self._tools.journal.info("serving", f"{run.spec.hash} serves.", hash=run.spec.hash, startSeconds=seconds)
         run.up = True
-        self._record.good = run
-        self._record.save()
         self._open(run)
         self._tools.status.clear("start")
-        self._came_up(run)
+        if self._record.good is None or self._record.is_good(run):
+            self._record.good = run
+        self._record.save()
+        self._served(run)
 
     def _be_well(self, run: Run) -> None:
         self._doubts = 0
         if self._slot.port != "open":  # it was unwell, or an earlier supervisor left the port in whatever state
             self._open(run)
-        if run.failures and self._in_phase_s() > self._tools.settings.stable_s:
+        if self._in_phase_s() < self._tools.settings.stable_s:
+            return
+        if run.failures:
             run.failures = 0
             self._record.save()
+        if not self._record.is_good(run):
+            self._record.good = run
+            self._record.save()
+            self._tools.journal.info("proven", f"{run.spec.hash} has proven itself.", hash=run.spec.hash)
+            self._served(run)
 
     def _be_in_doubt(self, run: Run, finding: Finding) -> None:
         """Silence may be load and has to repeat itself; anything else is plain."""

@@ -42,15 +42,23 @@ class Settings:
     unwell_s: float = 180
     """How long a running server may fail its probe, its port closed, before it is started afresh."""
     stable_s: float = 600
-    """Serving for so long makes earlier failures forgotten."""
+    """Serving for so long proves a specification: earlier failures are forgotten, and it is the one to go back to."""
     settle_s: float = 5
     """Longest wait for callers to leave before a stop: a second more than the gateway keeps idle connections."""
     report_s: float = 10
-    """Shortest time between two reports through the metadata server, which takes few a minute."""
+    report_cap_s: float = 60
+    """Shortest and longest time between two reports through the metadata server, which takes few a minute. One comes at
+    least so often even if nothing has changed: who reads an older one knows that the supervisor is gone."""
     maintenance_s: float = 60
+    """How often Google's plans for the machine are asked for."""
     streams: int = 16
     range_mib: int = 64
     """Connections to the bucket, and what one of them fetches at a time."""
+
+    @property
+    def memory(self) -> Path:
+        """Where weights stand, and what else a server keeps in memory."""
+        return self.weights_root.parent
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> Settings:

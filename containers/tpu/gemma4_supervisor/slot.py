@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .containers import DockerError
+from .containers import Container, DockerError
 from .gate import Gate, GateError, settle
-from .preparation import Tools
+from .huggingface import token_file
 from .probe import Finding, Prober, Server
 from .record import Run
+from .tools import Tools
 
 QUICK_STOP_S = 10
 """Enough for a server that serves nobody to end by itself."""
@@ -24,38 +25,40 @@ class Slot:
         self.port = "unknown"
         """open, closing, closed, or unknown: another supervisor had it last, or the firewall refused."""
 
-    def fingerprint(self) -> str:
-        """Of the container that runs; blank where none does. Raises DockerError."""
+    def running(self) -> Container | None:
+        """The container, where one runs, whoever started it. Raises DockerError."""
         container = self._tools.docker.container()
-        return container.fingerprint if container and container.running else ""
-
-    def attach(self, run: Run) -> None:
-        """Watch the container that runs already, as the specification of `run`; its port stays as it is."""
-        container = self._tools.docker.container()
-        if container:
-            self._watch(run, container.id)
+        return container if container and container.running else None
 
     def start(self, run: Run) -> None:
-        """Run a fresh container behind a closed port. Raises DockerError."""
-        self.close(run)
-        self._tools.docker.remove(QUICK_STOP_S)
-        token_file = self._tools.token_file if run.spec.token_secret else None
-        self._watch(run, self._tools.docker.start(run.spec, run.image_id, run.address, token_file))
+        """Run a fresh container behind a closed port, in place of whatever is there. Raises DockerError."""
+        self.leave(run)
+        secret = run.spec.token_secret
+        file = token_file(self._tools.settings.run_dir, secret) if secret else None
+        self.watch(run, self._tools.docker.start(run.spec, run.image_id, run.address, file))
 
     def leave(self, run: Run) -> None:
-        """Take the server away: first out of everybody's reach, then with time to finish what it is at."""
+        """Take away what runs: first out of everybody's reach, then with time to finish what it is at.
+
+        Raises DockerError, and has closed the port of `run` also then.
+        """
         if self.prober:
             self.prober.stop()
         self.prober = None
-        served = self.port != "closed"
-        if served:
+        serves = self.port != "closed" and self._may_run()
+        if serves:
             self._set("closing", self._gate.admit_nobody_new, run)
             settle(run.spec.port, self._tools.settings.settle_s)
         self.close(run)
-        try:
-            self._tools.docker.remove(run.spec.drain_s if served else QUICK_STOP_S)
-        except DockerError as error:
-            self._tools.journal.warning("stop", f"{run.spec.hash} was not stopped in order: {error}")
+        self._tools.docker.remove(run.spec.drain_s if serves else QUICK_STOP_S)
+
+    def watch(self, run: Run, container_id: str) -> None:
+        """Look after a container that runs; its port stays as it is."""
+        if self.prober:
+            self.prober.stop()
+        server = Server(self._tools.settings, run.address, run.spec.port, lambda: run.spec.model)
+        self.prober = Prober(self._tools.settings, self._tools.docker, server, container_id, self._found)
+        self.prober.start()
 
     def open(self, run: Run) -> None:
         self._set("open", self._gate.open, run)
@@ -63,12 +66,11 @@ class Slot:
     def close(self, run: Run) -> None:
         self._set("closed", self._gate.close, run)
 
-    def _watch(self, run: Run, container_id: str) -> None:
-        if self.prober:
-            self.prober.stop()
-        server = Server(self._tools.settings, run.address, run.spec.port, run.spec.model)
-        self.prober = Prober(self._tools.settings, self._tools.docker, server, container_id, self._found)
-        self.prober.start()
+    def _may_run(self) -> bool:
+        try:
+            return self.running() is not None
+        except DockerError:
+            return True
 
     def _set(self, port: str, act: Callable[[int], None], run: Run) -> None:
         try:

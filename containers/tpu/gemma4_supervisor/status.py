@@ -13,21 +13,30 @@ from pathlib import Path
 from typing import Any
 
 from .journal import Journal, now
-from .web import Unreachable
+from .settings import backoff
+from .web import Unreachable, describe
 
 SCHEMA = 1
 MOST_ERRORS = 5
 
 
 class Status:
-    """Fields as README.md lists them. Shared by all threads."""
+    """Fields as README.md lists them. Shared by all threads.
 
-    def __init__(self, journal: Journal, file: Path, publish: Callable[[str], None], every_s: float) -> None:
-        self._journal, self._file, self._publish, self._every_s = journal, file, publish, every_s
-        self._fields: dict[str, Any] = {"stage": "starting-up"}
+    Published soon after a change, but at most every `every_s`; and at least every `cap_s`, so that one that is older
+    says that nobody writes it any more.
+    """
+
+    def __init__(
+        self, journal: Journal, file: Path, publish: Callable[[str], None], every_s: float, cap_s: float
+    ) -> None:
+        self._journal, self._file, self._publish = journal, file, publish
+        self._every_s, self._cap_s = every_s, cap_s
+        self._fields: dict[str, Any] = {"stage": "waiting"}
         self._errors: dict[str, dict[str, str]] = {}
         self._lock, self._writing = threading.Lock(), threading.Lock()
         self._fresh = threading.Event()
+        self._is_written = True
         threading.Thread(target=self._report, name="report", daemon=True).start()
 
     def set(self, **fields: Any) -> None:
@@ -68,22 +77,33 @@ class Status:
             return json.dumps({"schema": SCHEMA, "at": now(), **self._fields, "errors": errors})
 
     def _write(self) -> None:
-        with self._writing:
-            fresh = self._file.with_name(f".{self._file.name}.new")
-            fresh.write_text(self._text())
-            fresh.replace(self._file)
+        self._write_file()
         self._fresh.set()
 
+    def _write_file(self) -> None:
+        """Best effort as well: nothing that serves may end because of it."""
+        with self._writing:
+            was_written, self._is_written = self._is_written, True
+            try:
+                fresh = self._file.with_name(f".{self._file.name}.new")
+                fresh.write_text(self._text())
+                fresh.replace(self._file)
+            except OSError as error:
+                self._is_written = False
+                if was_written:
+                    self._journal.warning("report", f"{self._file} cannot be written: {describe(error)}")
+
     def _report(self) -> None:
-        failing = False
+        failures = 0
         while True:
-            self._fresh.wait()
+            if not failures and not self._fresh.wait(self._cap_s):
+                self._write_file()  # nothing has changed but the time
             self._fresh.clear()
             try:
                 self._publish(self._text())
-                failing = False
+                failures = 0
             except Unreachable as error:
-                if not failing:
+                failures += 1
+                if failures == 1:
                     self._journal.warning("report", f"The status cannot be published: {error}")
-                failing = True
-            time.sleep(self._every_s)
+            time.sleep(backoff(self._every_s, self._cap_s, max(1, failures)))

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 from .bucket import PIECE, Bucket, Reader, Source, WeightsError
 from .containers import Abandoned
@@ -38,12 +36,20 @@ class Stager:
         self._streams, self._range, self._retry_s = settings.streams, settings.range_mib * MIB, settings.retry_s
         self._progress = progress
 
-    def stage(self, sets: Sequence[WeightSet], abandoned: threading.Event) -> None:
-        """Raises WeightsError, Unreachable, OSError; Abandoned when told to stop. What is done stays done."""
+    def stage(
+        self, sets: Sequence[WeightSet], abandoned: threading.Event, make_room: Callable[[], None] = lambda: None
+    ) -> None:
+        """Raises WeightsError, Unreachable, OSError; Abandoned when told to stop. What is done stays done.
+
+        `make_room` is called first, when nobody else writes weights.
+        """
         while not _staging.acquire(timeout=0.1):
             if abandoned.is_set():
                 raise Abandoned
         try:
+            if abandoned.is_set():
+                raise Abandoned
+            make_room()
             self._stage(sets, abandoned)
         finally:
             _staging.release()
@@ -97,15 +103,6 @@ def tidy(sets: Iterable[WeightSet]) -> None:
             name = str(path.relative_to(ledger.folder))
             if name != LEDGER and name not in ledger.files:
                 path.unlink()
-
-
-def remove_others(root: Path, kept: Iterable[WeightSet]) -> list[str]:
-    """Take away every staged folder below `root` but those; returns what went."""
-    keep = {Path(weights.destination) for weights in kept}
-    gone = [path.parent for path in root.rglob(LEDGER) if path.parent not in keep]
-    for folder in gone:
-        shutil.rmtree(folder, ignore_errors=True)
-    return [str(folder) for folder in gone]
 
 
 class Download:
