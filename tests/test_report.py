@@ -11,6 +11,7 @@ import pytest
 
 from infra.planning.plan import Plan
 from infra.planning.planner import make_plan
+from infra.planning.quantities import read_duration
 from infra.planning.report.data import ResourceList, ResourceRow, as_json
 from infra.planning.report.diff import changes
 from infra.planning.report.markdown import MARKER, as_markdown
@@ -89,6 +90,19 @@ class TestData:
             idle = sum(line["usd"] for line in cost["lines"]["idleMonth"])
             assert idle == pytest.approx(cost["usdPerMonthIdle"], abs=0.01)
             assert all(line["source"] and line["read"] for lines in cost["lines"].values() for line in lines)
+
+
+class TestTheSlicesRow:
+    def test_says_what_a_changed_flag_costs_and_where_the_machines_are(self) -> None:
+        for slices, whose in ((["blue"], "the server loads"), (["blue", "green"], "all servers load")):
+            plan = shipped("v6e4", tpu__slices=slices)
+            lines = dict(plan_rows(plan))["Slices"]
+            restart = read_duration(plan.startup.restart.mid)
+            (line,) = (line for line in lines if line.startswith("a changed flag"))
+            assert f"is an outage of ≈ {restart} (" in line
+            assert whose in line
+            assert "machines in 10.8.0.64/26, the range beside the gateway's 10.8.0.0/26" in lines
+        assert data("v6e4", network__subnetCidr="10.9.0.0/24")["slices"]["subnetCidr"] == "10.9.1.0/24"
 
 
 class TestText:

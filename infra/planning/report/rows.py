@@ -137,8 +137,8 @@ def _slices(plan: Plan, slices: SlicesPlan) -> Iterator[str]:
     gateway = slices.gateway
     yield f"the gateway admits {gateway.in_flight_limit} requests at once, and answers 429 to the next"
     restart = plan.startup.restart
-    outage = "is an outage of" if count == 1 else "stops each slice for"
-    yield f"a changed flag {outage} ≈ {read_duration(restart.mid)} ({restart.margin}): the server loads and compiles anew"
+    whose = "the server loads and compiles" if count == 1 else "all servers load and compile at about the same time,"
+    yield f"a changed flag is an outage of ≈ {read_duration(restart.mid)} ({restart.margin}): {whose} anew"
 
 
 def _cost(plan: Plan) -> Iterator[str]:
