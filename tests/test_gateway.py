@@ -64,6 +64,10 @@ class TestTheConfigurationIsAFunctionOfItsInput:
         probed = render({"blue": BLUE, "green": GREEN}).partition("upstream reach {")[2].partition("}")[0]
         assert probed.count("max_fails=0;") == probed.count("server ") == 2  # else silence turns into "none is alive"
 
+    def test_an_answer_may_take_as_long_as_a_request(self) -> None:
+        assert "proxy_read_timeout 3600s;" in render({"blue": BLUE})
+        assert "proxy_read_timeout 600s;" in render({"blue": BLUE}, request_timeout_s=600)
+
     def test_no_failure_mark_leaves_a_request_without_a_server_to_ask(self) -> None:
         balanced = render({"blue": BLUE, "green": GREEN}).partition("upstream slices {")[2].partition("}")[0]
         for server in (f"{BLUE}:8000", f"{GREEN}:8000"):

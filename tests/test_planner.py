@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from infra.catalog import Catalog, Lock, Platform, catalog
 from infra.errors import SettingsError
+from infra.planning.effects import WITHOUT_EFFECT
 from infra.planning.names import MAX_ACCOUNT_ID, UNKNOWN_PROJECT, check_stack_name, names_of
 from infra.planning.plan import Plan
 from infra.planning.planner import make_plan, own_labels
@@ -175,6 +176,37 @@ class TestWhatAGatewayTakesFromScaling:
         assert one.slices.gateway.in_flight_limit == 512
         meaning = dict(known_paths())["scaling.concurrency"].description
         assert "512" in meaning
+
+
+class TestSettingsWithoutEffect:
+    def test_every_one_in_the_tables_exists(self) -> None:
+        known = {path for path, _ in known_paths()}
+        assert {key for _, table in WITHOUT_EFFECT.values() for key in table} <= known
+        assert set(WITHOUT_EFFECT) == set(Platform)
+
+    @pytest.mark.parametrize("base", [L4, MOE, G4], ids=["GPU", "TPU", "machine"])
+    def test_only_what_somebody_wrote_is_told(self, base: Mapping[str, Any]) -> None:
+        assert [fault.fact for fault in plan(base).warnings if "no effect" in fault.fact] == []
+        told = [fault.key for fault in plan(base, tpu__zone="us-east5-a", scaling__cpu=8).warnings]
+        assert (
+            told
+            == {"l4": ["tpu.zone"], "v6e-4": ["scaling.cpu"], "g4-2": ["scaling.cpu", "tpu.zone"]}[base["accelerator"]]
+        )
+
+    @pytest.mark.parametrize("base", [L4, MOE], ids=["GPU", "TPU"])
+    def test_nothing_in_the_tables_changes_what_is_deployed(self, base: Mapping[str, Any]) -> None:
+        written = {
+            "l4": {"tpu__zone": "us-east5-b"},
+            "v6e-4": {"scaling__maxInstances": 4, "weights__access": "stream"},
+        }
+        before, after = plan(base), plan(base, **written[base["accelerator"]])
+        assert after.warnings
+        assert (after.command, after.slices, after.instance, after.probe) == (
+            before.command,
+            before.slices,
+            before.instance,
+            before.probe,
+        )
 
 
 class TestEachPlatformHasItsOwn:

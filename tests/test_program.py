@@ -253,6 +253,11 @@ class TestTimeoutsAndProtection:
                     assert {"create", "update"} <= set(item.timeouts)
 
     @platforms
+    def test_a_service_takes_requests_as_long_as_set(self, name: str) -> None:
+        service = of_type(run_with(name, scaling={"requestTimeout": "10m"}), "cloudrunv2/service:Service")[0]
+        assert service.inputs["template"]["timeout"] == "600s"
+
+    @platforms
     def test_a_service_is_protected_as_set(self, name: str) -> None:
         for wanted in (False, True):
             services = of_type(run_with(name, deletionProtection=str(wanted).lower()), "cloudrunv2/service:Service")

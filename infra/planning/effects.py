@@ -26,6 +26,10 @@ WITHOUT_EFFECT: Mapping[Platform, tuple[str, Mapping[str, str]]] = {
             "weights.access": "the weights are copied into memory",
         },
     ),
+    Platform.COMPUTE_ENGINE: (
+        "on a machine of Compute Engine",
+        {"tpu": "there are no slices", "scaling": "it is one machine", "probes": "nothing probes it"},
+    ),
 }
 """By key or group of keys, why nothing follows from it there."""
 
