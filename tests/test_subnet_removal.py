@@ -9,12 +9,13 @@ import pytest
 
 from infra.errors import GoogleError
 from infra.google.access import Api
+from infra.google.session import Retry
 from infra.google.subnets import remove_subnetwork
 from infra.providers.subnet_removal import SubnetRemovalProvider
 from tests.fakes.google import FakeGoogle
 from tests.fakes.google.client import FakeTime, session
 
-PLACE = {"project": "demo-project", "region": "us-east5", "name": "s", "cidr": "10.8.0.0/26", "held": False}
+PLACE = {"project": "demo-project", "region": "us-east5", "name": "s", "cidr": "10.8.0.0/26", "service": ""}
 SUBNETS = "projects/demo-project/regions/us-east5/subnetworks"
 
 
@@ -106,7 +107,19 @@ class TestTheResource:
     @pytest.mark.parametrize(
         ("change", "key"), [({"cidr": "10.9.0.0/26"}, "network.subnetCidr"), ({"region": "us-east4"}, "region")]
     )
-    def test_one_that_cloud_run_holds_cannot_move_under_a_living_stack(self, change: dict[str, str], key: str) -> None:
-        held = {**PLACE, "held": True}
+    def test_one_that_cloud_run_holds_cannot_move_under_a_living_service(
+        self, fake: FakeGoogle, time: FakeTime, change: dict[str, str], key: str
+    ) -> None:
+        held = {**PLACE, "service": "gateway"}
+        provider = SubnetRemovalProvider()
+        provider.session = lambda: session(fake, time, retry=Retry(attempts=1))  # type: ignore[method-assign]
+        nobody_there = provider.diff("", held, {**held, **change})
+        assert (nobody_there.changes, nobody_there.replaces) == (True, ["region"] if key == "region" else [])
+        fake.fault("GET", "/services/gateway", status=503)
         with pytest.raises(Exception, match=rf"^{key} cannot change.*pulumi destroy"):
-            SubnetRemovalProvider().diff("", held, {**held, **change})
+            provider.diff("", held, {**held, **change})
+        service = {"template": {"containers": [{"image": "nginx"}]}}
+        place = "projects/demo-project/locations/us-east5/services"
+        session(fake).post(Api.CLOUD_RUN, place, service, serviceId="gateway")
+        with pytest.raises(Exception, match=rf"^{key} cannot change.*pulumi destroy"):
+            provider.diff("", held, {**held, **change})

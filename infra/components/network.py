@@ -39,19 +39,19 @@ class Network(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self, depends_on=args.apis),
         )
         cidr = args.plan.settings.network.subnet_cidr
-        place = SubnetPlace(args.plan.names.prefix, args.plan.region, cidr, held=True)
+        place = SubnetPlace(args.plan.names.prefix, args.plan.region, cidr, service=args.plan.names.prefix)
         self.subnet, self.ready = subnetwork(self, name, args.plan, self.network, place)
         self.register_outputs({"network": self.network.id, "subnet": self.subnet.id})
 
 
 @dataclass(frozen=True)
 class SubnetPlace:
-    """Cloud name, region and range of a subnet; `held` where Cloud Run is in it."""
+    """Cloud name, region and range of a subnet, and the Cloud Run service in it."""
 
     name: str
     region: str
     cidr: str
-    held: bool
+    service: str = ""
 
 
 def subnetwork(

@@ -37,7 +37,7 @@ class SliceNetwork(pulumi.ComponentResource):
         self._name, self._plan, self._region = name, args.plan, args.slices.region
         self._vpc = args.network.network
         self.tag = args.plan.names.slices
-        place = SubnetPlace(self.tag, self._region, args.slices.subnet_cidr, held=False)
+        place = SubnetPlace(self.tag, self._region, args.slices.subnet_cidr)
         # After the gateway's: a range that cannot change is refused there, before a slice would be given up for it.
         self.subnet, removal = subnetwork(self, name, args.plan, self._vpc, place, after=args.network.ready)
         self.ready = [*removal, self._firewall(args.plan.settings.network.subnet_cidr)]

@@ -6,31 +6,33 @@ the subnetwork's deletion until Google agrees; the provider then finds it gone.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CreateResult, DiffResult, Resource
+from pulumi.dynamic import CreateResult, DiffResult, Resource, UpdateResult
 
 from infra.errors import GoogleError
+from infra.google.access import Api
 from infra.google.subnets import remove_subnetwork
 from infra.providers.base import Provider, changed, fail, progress_on, urn_under
 
 KIND = "SubnetRemoval"
-_INPUTS = ("project", "region", "name")
+_PLACE = ("project", "region", "name")
 _LIMIT_S = 3 * 3600.0
 
 
 @dataclass(frozen=True)
 class SubnetRemovalInputs:
-    """Which subnetwork. One that is `held` by Cloud Run cannot move while the service lives: its addresses are let go of an
-    hour or two after the service that used them."""
+    """Which subnetwork. `service` is the Cloud Run service in it, if there is one: while it lives the subnetwork cannot
+    move, and its addresses are let go of only an hour or two later."""
 
     project: str
     region: str
     name: str
     cidr: str
-    held: bool
+    service: str
 
 
 class SubnetRemoval(Resource, module="gemma4", name=KIND):
@@ -49,17 +51,27 @@ class SubnetRemovalProvider(Provider):
         return CreateResult(f"{props['region']}/{props['name']}", props)
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Another subnetwork is another removal; one under Cloud Run stays where it is."""
+        """Another subnetwork is another removal; one under a living service stays where it is."""
         moved = changed(olds, news, ("region", "cidr"))
-        if moved and olds.get("held"):
-            settings = {"region": "region", "cidr": "network.subnetCidr"}
-            fail(
-                f"{' and '.join(settings[key] for key in moved)} cannot change while the stack lives: Cloud Run holds the "
-                f"subnet {olds['name']} ({olds['region']}, {olds['cidr']}) until an hour or two after its service is gone. "
-                "Undo the change; or run `pulumi destroy` first; or make another stack with it."
-            )
-        keys = changed(olds, news, _INPUTS)
-        return DiffResult(changes=bool(keys), replaces=keys)
+        if moved and self._is_held(olds):
+            _refuse(olds, moved)
+        keys = changed(olds, news, _PLACE)
+        return DiffResult(changes=bool(keys or changed(olds, news, ("cidr", "service"))), replaces=keys)
+
+    def update(self, _id: str, _olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
+        """The same subnetwork with another range."""
+        return UpdateResult(news)
+
+    def _is_held(self, olds: Mapping[str, Any]) -> bool:
+        """What cannot be seen may be there."""
+        if not olds.get("service"):
+            return False
+        path = f"projects/{olds['project']}/locations/{olds['region']}/services/{olds['service']}"
+        try:
+            self.session().get(Api.CLOUD_RUN, path)
+        except GoogleError as error:
+            return error.status != 404
+        return True
 
     def delete(self, _id: str, props: dict[str, Any]) -> None:
         """Remove the subnetwork, however long something holds on to it."""
@@ -74,3 +86,13 @@ class SubnetRemovalProvider(Provider):
             )
         except GoogleError as error:
             fail(str(error))
+
+
+def _refuse(olds: Mapping[str, Any], moved: list[str]) -> None:
+    settings = {"region": "region", "cidr": "network.subnetCidr"}
+    stay = f" or write region: {olds['region']}, since TPU slices may be elsewhere;" if "region" in moved else ""
+    fail(
+        f"{' and '.join(settings[key] for key in moved)} cannot change while the service lives: Cloud Run holds the subnet "
+        f"{olds['name']} ({olds['region']}, {olds['cidr']}) until an hour or two after the service is gone. Undo the "
+        f"change;{stay} or run `pulumi destroy` first; or make another stack with it."
+    )

@@ -89,8 +89,11 @@ def test_the_whole_life(stack: Engine, google: FakeGoogle, server: FakeVllm) -> 
     # What Cloud Run holds cannot move, with or without permission; slices can, with it.
     stack.configure({"gemma4:network": {"subnetCidr": "10.9.0.0/26"}})
     (error,) = stack.preview(check=False).errors
-    assert "network.subnetCidr cannot change while the stack lives" in error
+    assert "network.subnetCidr cannot change while the service lives" in error
     stack.configure({"gemma4:network": None, "gemma4:tpu": {"zone": "europe-west4-a"}})
+    (error,) = stack.preview(check=False).errors
+    assert "region cannot change while the service lives" in error
+    stack.configure({"gemma4:region": "us-east5"})
     (error,) = stack.preview(check=False).errors
     assert f"{BLUE} may be serving (ACTIVE)" in error
     stack.configure({"gemma4:tpu": {"zone": "europe-west4-a", "replaceActive": True}})
@@ -103,6 +106,20 @@ def test_the_whole_life(stack: Engine, google: FakeGoogle, server: FakeVllm) -> 
     stack.destroy()
     assert held.used == 2
     assert google.leftovers() == []
+
+
+def test_capacity_that_did_not_come_is_looked_for_in_another_region(
+    stack: Engine, google: FakeGoogle, server: FakeVllm
+) -> None:
+    stack.configure({"gemma4:tpu": {"waitForCapacity": "2s"}})
+    serve(server, google, stack)
+    google.tpu.configure(stop_at="WAITING_FOR_RESOURCES")
+    assert "No capacity" in stack.up(check=False).errors[0]
+    stack.configure({"gemma4:tpu": {"zone": "europe-west4-a"}})
+    serve(server, google, stack)
+    google.tpu.configure(stop_at="")
+    stack.up()
+    assert list(google.tpu.resources) == [f"{PLACE}/{BLUE}".replace("us-east5-a", "europe-west4-a")]
 
 
 def test_a_quota_for_one_slice_does_not_hold_up_the_first(stack: Engine, google: FakeGoogle, server: FakeVllm) -> None:
