@@ -13,10 +13,10 @@ from infra.planning.budget import ServerShape, capacity_of, device_budget, large
 from infra.planning.charges import cost_of, rental_of
 from infra.planning.checks import check_combination
 from infra.planning.cost import CostEstimate
-from infra.planning.decode import Served
 from infra.planning.effects import without_effect
 from infra.planning.faults import Findings
 from infra.planning.names import names_of
+from infra.planning.notes import access_notes, idle_note
 from infra.planning.plan import Instance, Plan
 from infra.planning.probes import (
     StartupProbePlan,
@@ -29,11 +29,12 @@ from infra.planning.probes import (
 from infra.planning.quantities import Band, parse_duration
 from infra.planning.resolve import Origin, Resolved, resolve
 from infra.planning.settings import Settings
+from infra.planning.shapes import server_shape, speed_model, startup_of
 from infra.planning.slice_checks import check_slices
 from infra.planning.slices import plan_slices
 from infra.planning.sources import images_of, unpinned, weights_of
 from infra.planning.speed import SpeedEstimate, SpeedModel
-from infra.planning.startup import StartupEstimate, estimate_startup, weight_path
+from infra.planning.startup import StartupEstimate
 from infra.planning.verdict import judge
 from infra.planning.vllm import (
     MOUNT,
@@ -42,7 +43,6 @@ from infra.planning.vllm import (
     command_of,
     default_batched_tokens,
     effective_async,
-    load_format,
     version_of,
 )
 
@@ -96,7 +96,7 @@ class _Planner:
         """Everything decided, with refusals, warnings and notes gathered on the way."""
         engine = self._engine(max_num_seqs=self.settings.serving.max_num_seqs or 1)
         engine = self._with_max_num_seqs(engine)
-        startup = self._startup()
+        startup = startup_of(self.settings, self.architecture, self.accelerator, self.weights)
         probe, probe_findings = self._probe(startup)
         model = self._speed_model(engine)
         speed = model.estimate(engine.max_num_seqs)
@@ -107,7 +107,7 @@ class _Planner:
             self._combination(engine)
             + Findings(judged.refusals, judged.warnings)
             + probe_findings
-            + self._slices(startup)
+            + self._platform(startup)
             + self._request_timeout(speed)
         )
         self._tell(engine, model)
@@ -193,35 +193,7 @@ class _Planner:
         return max(1, knee.max_num_seqs)
 
     def _shape(self, engine: Engine) -> ServerShape:
-        serving = self.settings.serving
-        modalities = serving.modalities
-        return ServerShape(
-            model=self.model,
-            accelerator=self.accelerator,
-            vllm_version=engine.vllm_version,
-            tensor_parallel=engine.tensor_parallel,
-            max_model_len=engine.max_model_len,
-            max_num_seqs=engine.max_num_seqs,
-            max_num_batched_tokens=engine.max_num_batched_tokens,
-            gpu_memory_utilization=serving.gpu_memory_utilization,
-            async_scheduling=engine.async_scheduling,
-            kv_cache_dtype=engine.kv_cache_dtype,
-            block_size=serving.block_size,
-            quantization=serving.quantization,
-            speculation=serving.speculation.method,
-            cpu_offload_gib=serving.cpu_offload_gb,
-            enforce_eager=serving.enforce_eager,
-            text_only=not (modalities.image or modalities.audio or modalities.video),
-            host_memory_gib=self._host_memory_gib,
-            staged_in_memory=self.on_tpu,
-        )
-
-    @property
-    def _host_memory_gib(self) -> float | None:
-        limits = self.accelerator.cloud_run
-        if limits is None:
-            return self.accelerator.host_memory_gib
-        return self.settings.scaling.memory_gib or limits.default_memory_gib
+        return server_shape(self.settings, self.model, self.accelerator, engine)
 
     @property
     def _workload_tokens(self) -> int:
@@ -229,44 +201,7 @@ class _Planner:
         return min(workload.prompt_tokens + workload.output_tokens, self.settings.serving.max_model_len)
 
     def _speed_model(self, engine: Engine) -> SpeedModel:
-        serving, workload = self.settings.serving, self.settings.workload
-        served = Served(
-            self.model,
-            self.architecture,
-            self.accelerator,
-            engine.tensor_parallel,
-            kv_cache_dtype=engine.kv_cache_dtype,
-            quantization=serving.quantization,
-            cpu_offload_gib=serving.cpu_offload_gb,
-            enforce_eager=serving.enforce_eager,
-        )
-        return SpeedModel(
-            served,
-            workload.prompt_tokens,
-            workload.output_tokens,
-            engine.max_num_batched_tokens,
-            serving.speculation.method,
-            engine.speculative_tokens,
-        )
-
-    def _startup(self) -> StartupEstimate:
-        serving, weights = self.settings.serving, self.settings.weights
-        path = weight_path(
-            self.accelerator.platform,
-            source=weights.source,
-            access=weights.access,
-            load_format=load_format(self.settings, self.accelerator),
-            safetensors_load_strategy=serving.safetensors_load_strategy,
-        )
-        probed = self.accelerator.platform is Platform.CLOUD_RUN
-        return estimate_startup(
-            self.architecture,
-            self.accelerator,
-            weight_bytes=sum(weights.size_bytes for weights in self.weights),
-            path=path,
-            enforce_eager=serving.enforce_eager,
-            probe_period_s=(self.settings.probes.startup.period_seconds or 10) if probed else 0,
-        )
+        return speed_model(self.settings, self.model, self.architecture, self.accelerator, engine)
 
     def _probe(self, startup: StartupEstimate) -> tuple[StartupProbePlan | None, Findings]:
         if self.accelerator.platform is not Platform.CLOUD_RUN:
@@ -281,7 +216,7 @@ class _Planner:
         )
         return probe, check_probe(probe, startup)
 
-    def _slices(self, startup: StartupEstimate) -> Findings:
+    def _platform(self, startup: StartupEstimate) -> Findings:
         idle = Findings(warnings=tuple(without_effect(self.settings, self.accelerator, self.resolved.origins)))
         if self.slices is None:
             return idle
@@ -376,32 +311,6 @@ class _Planner:
         return parse_duration(chosen) if chosen else ready_timeout_s(startup)
 
     def _tell(self, engine: Engine, speed: SpeedModel) -> None:
-        """What a reader should know beside the numbers: an idle card, the token, who may check, what is still to come."""
-        self._tell_idle(engine, speed)
-        if self.settings.weights.source != "existing" and not (self.settings.hf_token or self.settings.hf_token_secret):
-            need = "is assumed to be gated" if self.model.gated else "may ask for a token"
-            self.notes.append(
-                f"{self.model.hub_id} {need}: pulumi config set --secret gemma4:hfToken, or set hfTokenSecret."
-            )
-        if not self.settings.access.deployers:
-            self.notes.append(
-                "The check after deployment acts as the stack's invoker account: list who deploys under access.deployers, "
-                "or grant them roles/iam.serviceAccountOpenIdTokenCreator on it."
-            )
-        if not self.settings.access.invokers:
-            self.notes.append(
-                "Nobody but the stack's invoker account may call the endpoint: list callers under access.invokers."
-            )
-
-    def _tell_idle(self, engine: Engine, speed: SpeedModel) -> None:
-        if self.settings.serving.max_num_seqs is None:
-            return
-        knee = self._knee(engine)
-        if knee < 2 * engine.max_num_seqs:
-            return
-        better, now = speed.tokens_per_second_at(knee), speed.tokens_per_second_at(engine.max_num_seqs)
-        self.notes.append(
-            f"maxNumSeqs {engine.max_num_seqs} leaves the card idle: {knee} running requests would fit and give "
-            f"≈ {better.total.mid:,.0f} tok/s in all instead of {now.total.mid:,.0f} (predicted, {better.total.margin}). "
-            f"Write serving.maxNumSeqs: {knee}, or leave it out."
-        )
+        if self.settings.serving.max_num_seqs is not None:
+            self.notes += idle_note(engine, self._knee(engine), speed)
+        self.notes += access_notes(self.settings, self.model)

@@ -1,0 +1,36 @@
+"""What a reader should know beside the numbers: an idle device, a missing token, who may check and call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from infra.catalog import Model
+from infra.planning.settings import Settings
+from infra.planning.speed import SpeedModel
+from infra.planning.vllm import Engine
+
+
+def access_notes(settings: Settings, model: Model) -> Iterator[str]:
+    """What is still to be set before the weights can be had, the check can ask, and anybody can call."""
+    if settings.weights.source != "existing" and not (settings.hf_token or settings.hf_token_secret):
+        need = "is assumed to be gated" if model.gated else "may ask for a token"
+        yield f"{model.hub_id} {need}: pulumi config set --secret gemma4:hfToken, or set hfTokenSecret."
+    if not settings.access.deployers:
+        yield (
+            "The check after deployment acts as the stack's invoker account: list who deploys under access.deployers, "
+            "or grant them roles/iam.serviceAccountOpenIdTokenCreator on it."
+        )
+    if not settings.access.invokers:
+        yield "Nobody but the stack's invoker account may call the endpoint: list callers under access.invokers."
+
+
+def idle_note(engine: Engine, knee: int, speed: SpeedModel) -> Iterator[str]:
+    """Whether `knee` running requests, which would fit, make much more of the device than those of `engine`."""
+    if knee < 2 * engine.max_num_seqs:
+        return
+    better, now = speed.tokens_per_second_at(knee), speed.tokens_per_second_at(engine.max_num_seqs)
+    yield (
+        f"maxNumSeqs {engine.max_num_seqs} leaves the card idle: {knee} running requests would fit and give "
+        f"≈ {better.total.mid:,.0f} tok/s in all instead of {now.total.mid:,.0f} (predicted, {better.total.margin}). "
+        f"Write serving.maxNumSeqs: {knee}, or leave it out."
+    )
