@@ -483,7 +483,10 @@ class TestAServerThatFalls:
         threading.Thread(target=go_on, daemon=True).start()
         serving.machine.docker.behaviour("spec-a").generates = False
         serving.until(lambda: serving.machine.firewall.state == "closed", "the port to close")
+        asked = serving.container.questions
+        serving.until(lambda: serving.container.questions >= asked + 8, "more questions")
         over.set()
+        assert serving.machine.doings == ["port closed"]  # and not open in between, for the old answer's sake
 
     def test_is_asked_for_the_model_that_is_wanted_now(self, serving: TpuMachine) -> None:
         before = serving.container.id

@@ -38,7 +38,7 @@ class Metadata:
     def wait(self, path: str, etag: str, wait_s: float) -> tuple[str | None, str]:
         """Value and etag, as soon as the etag is no longer the given one, or after `wait_s`. Raises Unreachable."""
         question = f"wait_for_change=true&last_etag={quote(etag)}&timeout_sec={max(1, round(wait_s))}"
-        reply = self._ask("GET", f"{path}{'&' if '?' in path else '?'}{question}", wait_s + ANSWER_S)
+        reply = self._ask("GET", f"{path}?{question}", wait_s + ANSWER_S)
         return (None, "NONE") if reply.status == 404 else (reply.text, reply.headers.get("etag", "NONE"))
 
     def token(self) -> str:

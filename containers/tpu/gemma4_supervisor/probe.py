@@ -23,7 +23,7 @@ TOKENS = re.compile(r"^vllm:generation_tokens_total(?:\{[^}]*\})? ([0-9.eE+-]+)"
 BUSY = (429, 503)
 """The queue is full; as good as silence."""
 TRUST = 3
-"""Looks in a row at which tokens made for others are proof enough."""
+"""Looks in a row at which tokens made for others are proof enough, after one at which all was well."""
 
 
 class Condition(enum.Enum):
@@ -63,11 +63,11 @@ class Server:
         if self._has_made_tokens() and self._trusted < TRUST:
             self._trusted += 1
             return Finding(Condition.WELL, "busy")
-        self._trusted = 0
         finding = self._generate()
         has_made_tokens = self._has_made_tokens()  # also so that ours do not count as somebody's the next time
         if finding.condition is Condition.SLOW and has_made_tokens:
-            return Finding(Condition.WELL, "busy")
+            finding = Finding(Condition.WELL, "busy")
+        self._trusted = 0 if finding.condition is Condition.WELL else TRUST  # who failed is asked until it answers
         return finding
 
     def _generate(self) -> Finding:

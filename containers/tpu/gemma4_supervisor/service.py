@@ -237,14 +237,13 @@ class Service:
         self._doubts = 0
         if self._slot.port != "open":  # it was unwell, or an earlier supervisor left the port in whatever state
             self._open(run)
-        if self._in_phase_s() < self._tools.settings.stable_s:
+        is_new = not self._record.is_good(run)
+        if self._in_phase_s() < self._tools.settings.stable_s or not (is_new or run.failures):
             return
-        if run.failures:
-            run.failures = 0
-            self._record.save()
-        if not self._record.is_good(run):
-            self._record.good = run
-            self._record.save()
+        run.failures = 0
+        self._record.good = run
+        self._record.save()
+        if is_new:
             self._tools.journal.info("proven", f"{run.spec.hash} has proven itself.", hash=run.spec.hash)
             self._served(run)
 
@@ -263,7 +262,8 @@ class Service:
             self._fail(run, f"unwell for {self._in_phase_s():.0f} s, {finding.detail}")
 
     def _open(self, run: Run) -> None:
-        self._enter(Phase.SERVING)
+        if self.phase is not Phase.SERVING:
+            self._enter(Phase.SERVING)
         self._slot.open(run)
         self._tools.status.clear("serving")
         self._tools.status.set(servingSince=now())
