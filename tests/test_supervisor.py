@@ -220,9 +220,8 @@ class TestTheNewestWishWins:
         serving.want("spec-c")
         serving.until_serving("spec-c")
 
-    def test_and_what_rests_between_two_starts_is_started_all_the_same(self, tmp_path: Path) -> None:
-        tpu = TpuMachine(tmp_path, RESTART_S="0.3", RESTART_CAP_S="0.3")
-        tpu.stage()
+    def test_and_what_rests_between_two_starts_is_started_all_the_same(self, tpu: TpuMachine) -> None:
+        tpu.environ |= {"GEMMA4_RESTART_S": "0.3", "GEMMA4_RESTART_CAP_S": "0.3"}
         tpu.want("spec-a")
         tpu.start()
         tpu.until_serving("spec-a")
@@ -236,7 +235,6 @@ class TestTheNewestWishWins:
         tpu.until_serving("spec-a")
         hold.set()
         tpu.until_serving("spec-b")
-        tpu.close()
 
     def test_and_what_has_all_that_it_needs_to_come_back_comes_back(self, serving: TpuMachine) -> None:
         serving.machine.docker.publish(OTHER_IMAGE)

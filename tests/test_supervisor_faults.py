@@ -135,15 +135,14 @@ class TestAReport:
         serving.until(lambda: serving.metadata.reports, "the report")
         assert timeless(report(serving)) == timeless(serving.status)
 
-    def test_comes_even_if_nothing_has_changed(self, tmp_path: Path) -> None:
-        tpu = TpuMachine(tmp_path, REPORT_CAP_S="0.1")
+    def test_comes_even_if_nothing_has_changed(self, tpu: TpuMachine) -> None:
+        tpu.environ["GEMMA4_REPORT_CAP_S"] = "0.1"
         tpu.start()
         tpu.until_trouble("spec")
         tpu.until(lambda: tpu.metadata.reports, "a report")
         first, at = len(tpu.metadata.reports), tpu.status["at"]
         tpu.until(lambda: len(tpu.metadata.reports) > first + 3, "more of them")
         tpu.until(lambda: tpu.status["at"] > at, "the file to be of now")
-        tpu.close()
 
 
 class TestDocker:
