@@ -46,6 +46,23 @@ class TestLifecycle:
             [request.body for request in google.requests if "addVersion" not in request.path]
         )
 
+    def test_a_member_taken_out_loses_its_grant_and_nobody_else_does(
+        self, tmp_path: Path, google: FakeGoogle, server: FakeVllm
+    ) -> None:
+        stack = engine(tmp_path, google, "l4")
+        ann, ben = "group:ann@example.com", "group:ben@example.com"
+        stack.configure({"gemma4:access": {"invokers": [ann, ben]}})
+        serve(server, google, stack)
+        stack.up()
+        stack.configure({"gemma4:access": {"invokers": [ben]}})
+        summary = stack.up().summary
+        assert {step for step in summary if step != "unchanged"} == {"deleted"}
+        assert summary["deleted"] == 1
+        (policy,) = (policy for name, policy in google.world.policies.items() if name.startswith("run/"))
+        (binding,) = policy["bindings"]
+        assert sorted(binding["members"])[0] == ben
+        assert len(binding["members"]) == 2  # and the stack's own account
+
     def test_a_failed_check_fails_up_with_cause_and_log_and_keeps_the_outputs(
         self, tmp_path: Path, google: FakeGoogle, server: FakeVllm
     ) -> None:
