@@ -117,8 +117,11 @@ def test_capacity_that_did_not_come_is_looked_for_in_another_region(
     assert "No capacity" in stack.up(check=False).errors[0]
     stack.configure({"gemma4:tpu": {"zone": "europe-west4-a"}})
     serve(server, google, stack)
+    process = stack.start("up", "--yes", "--skip-preview")
+    until(lambda: bool(google.sent("POST", "/europe-west4-a/queuedResources")), limit_s=120)
     google.tpu.configure(stop_at="")
-    stack.up()
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, output
     assert list(google.tpu.resources) == [f"{PLACE}/{BLUE}".replace("us-east5-a", "europe-west4-a")]
 
 
