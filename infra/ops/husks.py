@@ -47,4 +47,4 @@ def remove(session: GoogleSession, husk: QueuedResource) -> None:
     zone = TpuZone(session, husk.zone)
     now = zone.get(husk.id)
     if now is not None and now.create_time == husk.create_time and now.state.ended:
-        zone.delete_until_gone(husk.id, timeout_s=_DELETE_S, poll_s=_POLL_S)
+        zone.delete_until_gone(husk.id, timeout_s=_DELETE_S, poll_s=_POLL_S, created=husk.create_time)
