@@ -60,8 +60,8 @@ class TestLifecycle:
         assert summary["deleted"] == 1
         (policy,) = (policy for name, policy in google.world.policies.items() if name.startswith("run/"))
         (binding,) = policy["bindings"]
-        assert sorted(binding["members"])[0] == ben
-        assert len(binding["members"]) == 2  # and the stack's own account
+        invoker = stack.outputs()["invokerAccount"]
+        assert set(binding["members"]) == {ben, f"serviceAccount:{invoker}"}
 
     def test_a_failed_check_fails_up_with_cause_and_log_and_keeps_the_outputs(
         self, tmp_path: Path, google: FakeGoogle, server: FakeVllm
