@@ -195,7 +195,7 @@ class TestSettingsWithoutEffect:
 
     @pytest.mark.parametrize("base", [L4, MOE], ids=["GPU", "TPU"])
     def test_nothing_in_the_tables_changes_what_is_deployed(self, base: Mapping[str, Any]) -> None:
-        written = {
+        written: dict[str, dict[str, Any]] = {
             "l4": {"tpu__zone": "us-east5-b"},
             "v6e-4": {"scaling__maxInstances": 4, "weights__access": "stream"},
         }
