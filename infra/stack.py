@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pulumi
@@ -14,6 +13,7 @@ from infra.components.gateway import Gateway, GatewayArgs
 from infra.components.gpu_service import GpuService, GpuServiceArgs
 from infra.components.images import Images, ImagesArgs
 from infra.components.network import Network, NetworkArgs
+from infra.components.rollout import Rollout, RolloutArgs
 from infra.components.slice_access import SliceAccess, SliceAccessArgs
 from infra.components.slice_metadata import slice_metadata
 from infra.components.slice_network import SliceNetwork, SliceNetworkArgs
@@ -154,24 +154,5 @@ def _tpu(plan: Plan, slices: SlicesPlan, secrets: Secrets) -> Outputs:
             ready=[images.repository, *network.ready],
         ),
     )
-    for name, one in running.items():
-        _check_slice(plan, foundation, gateway, name, one)
+    Rollout("rollout", RolloutArgs(plan, foundation, gateway, running, metadata, ready))
     return _outputs(plan, foundation, gateway.service.uri, weights)
-
-
-def _check_slice(plan: Plan, foundation: Foundation, gateway: Gateway, name: str, one: TpuSlice) -> None:
-    """Check a slice by its own path through the gateway: balancing could answer for it with another one."""
-    inputs = check_inputs(
-        plan,
-        foundation,
-        url=gateway.service.uri,
-        path=f"/slices/{name}",
-        generation=one.instance,
-        log=one.log,
-    )
-    skipped = inputs.skipped or one.instance.apply(lambda instance: "" if instance else "it waits for capacity")
-    ServingCheck(
-        f"slice-{name}-check",
-        replace(inputs, skipped=skipped),
-        opts=pulumi.ResourceOptions(parent=one, depends_on=[*gateway.callable, one.spec]),
-    )

@@ -93,15 +93,23 @@ class TestData:
 
 
 class TestTheSlicesRow:
-    def test_says_what_a_changed_flag_costs_and_where_the_machines_are(self) -> None:
-        for slices, whose in ((["blue"], "the server loads"), (["blue", "green"], "all servers load")):
-            plan = shipped("v6e4", tpu__slices=slices)
-            lines = dict(plan_rows(plan))["Slices"]
-            restart = read_duration(plan.startup.restart.mid)
-            (line,) = (line for line in lines if line.startswith("a changed flag"))
-            assert f"is an outage of ≈ {restart} (" in line
-            assert whose in line
-            assert "machines in 10.8.0.64/26, the range beside the gateway's 10.8.0.0/26" in lines
+    @pytest.mark.parametrize(
+        ("settings", "said"),
+        [
+            ({"tpu__slices": ["blue"]}, "is an outage of"),
+            ({"tpu__slices": ["blue", "green"]}, "one after the other"),
+            ({"tpu__slices": ["blue", "green"], "access__ingress": "internal"}, "is an outage of"),
+        ],
+    )
+    def test_says_what_a_changed_flag_costs(self, settings: dict[str, Any], said: str) -> None:
+        plan = shipped("v6e4", **settings)
+        (line,) = (line for line in dict(plan_rows(plan))["Slices"] if line.startswith("a changed flag"))
+        assert said in line
+        assert f"≈ {read_duration(plan.startup.restart.mid)} (" in line
+
+    def test_says_where_the_machines_are(self) -> None:
+        lines = dict(plan_rows(shipped("v6e4")))["Slices"]
+        assert "machines in 10.8.0.64/26, the range beside the gateway's 10.8.0.0/26" in lines
         assert data("v6e4", network__subnetCidr="10.9.0.0/24")["slices"]["subnetCidr"] == "10.9.1.0/24"
 
 

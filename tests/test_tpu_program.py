@@ -257,17 +257,24 @@ class TestAChange:
         self, change: dict[str, Any]
     ) -> None:
         changed = touched(shipped("v6e4"), run(**change))
-        assert {name for name, _ in changed} == {"slice-blue-queue", "slice-blue-spec", "slice-blue-check"}
+        assert {name for name, _ in changed} == {"slice-blue-queue", "rollout-blue-spec", "rollout-blue-check"}
         assert {key for name, key in changed if name == "slice-blue-queue"} == {"metadata"}
 
     def test_only_the_check_depends_on_the_spec(self) -> None:
         ran = shipped("v6e4")
         spec = only(ran, "ServingSpec").urn
-        assert {item.name for item in ran.resources if spec in item.depends_on} == {"slice-blue-check"}
+        assert {item.name for item in ran.resources if spec in item.depends_on} == {"rollout-blue-check"}
+
+    def test_a_slice_changes_when_the_one_before_has_been_checked(self) -> None:
+        ran = run(**TWO)
+        green, blue = only(ran, "ServingSpec", "green"), only(ran, "ServingCheck", "blue")
+        assert blue.urn in green.depends_on
+        names = {item.name for item in ran.resources if blue.urn in item.depends_on}
+        assert names == {"rollout-green-spec"}, "a first slice that fails its check must hold up nothing else"
 
     def test_a_further_slice_touches_the_gateway_and_leaves_the_first_alone(self) -> None:
         before, after = shipped("v6e4"), run(**TWO)
-        assert {name for name, _ in touched(before, after) if not name.startswith("slice-green")} == {"gateway-service"}
+        assert {name for name, _ in touched(before, after) if "-green" not in name} == {"gateway-service"}
 
 
 def touched(before: Run, after: Run) -> set[tuple[str, str]]:

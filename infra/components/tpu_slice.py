@@ -1,8 +1,7 @@
-"""One TPU slice: its place in the queue, its machine, and what it should serve.
+"""One TPU slice: its place in the queue, and its machine.
 
-Three resources, because they change for different reasons: the first is paid for and never disturbed by a flag, the
-second only waits, the third changes in place. Nothing but a serving check may depend on the third. A fourth stands before
-them and cleans up whatever is left of the slice at its end.
+Two resources, because the first is paid for and never disturbed, and the second only waits. A third stands before them and
+cleans up whatever is left of the slice at its end. What the machine serves changes often, and is a matter of `Rollout`.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import pulumi
 from infra.planning.plan import Plan
 from infra.planning.slices import SlicesPlan
 from infra.providers.queued_resource import QueuedResource, QueuedResourceInputs
-from infra.providers.serving_spec import ServingSpec, ServingSpecInputs
 from infra.providers.slice_removal import SliceRemoval, SliceRemovalInputs
 from infra.providers.tpu_node import TpuNode, TpuNodeInputs
 
@@ -25,7 +23,7 @@ _ONLY_AT_CREATION = {"enable-guest-attributes": "TRUE"}
 @dataclass(frozen=True)
 class TpuSliceArgs:
     """One of the `slices`, by name. `network` and `subnetwork` are full names, `tag` is the firewall's; `account` is the
-    machine's own, by address; `metadata` is what its supervisor reads."""
+    machine's own, by address; `metadata` is what its supervisor finds at its start."""
 
     plan: Plan
     slices: SlicesPlan
@@ -44,30 +42,14 @@ class TpuSlice(pulumi.ComponentResource):
 
     address: pulumi.Output[str]
     instance: pulumi.Output[str]
-    spec: ServingSpec
-    log: Mapping[str, pulumi.Input[str]]
-    """Where the machine logs, as the serving check asks for it."""
+    zone: str
 
     def __init__(self, name: str, args: TpuSliceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gemma4:components:TpuSlice", name, {}, opts)
         self._name, self._args, self._slices = name, args, args.slices
         self._names, self._id = args.plan.names, args.plan.names.slice(args.slice)
-        queued = self._queued()
-        node = self._node(queued)
-        self.address, self.instance = node.address, node.instance
-        self.log = {"kind": "tpu_node", "name": node.instance, "location": args.slices.zone}
-        self.spec = ServingSpec(
-            f"{name}-spec",
-            ServingSpecInputs(
-                project=self._names.project,
-                zone=self._slices.zone,
-                node_id=self._id,
-                instance=node.instance,
-                metadata=args.metadata,
-            ),
-            # A specification must not name weights or an image that are still on their way.
-            opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.ready)),
-        )
+        node = self._node(self._queued())
+        self.address, self.instance, self.zone = node.address, node.instance, args.slices.zone
         self.register_outputs({"address": self.address})
 
     def _queued(self) -> QueuedResource:

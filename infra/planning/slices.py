@@ -37,7 +37,6 @@ class SlicesPlan:
     """None: until it is deleted or, for spot, taken away."""
     wait_for_capacity_s: int
     """How long one `pulumi up` waits."""
-    replace_active: bool
     subnet_cidr: str
     """Range of the machines, beside the gateway's: the gateway can be let in, and no other."""
     gateway: GatewayPlan
@@ -66,7 +65,6 @@ def plan_slices(settings: Settings, accelerator: Accelerator) -> SlicesPlan | No
         valid_until_duration_s=parse_duration(tpu.valid_until_duration),
         max_run_duration_s=parse_duration(tpu.max_run_duration) if flex else None,
         wait_for_capacity_s=parse_duration(tpu.wait_for_capacity),
-        replace_active=tpu.replace_active,
         subnet_cidr=neighbour(settings.network.subnet_cidr),
         gateway=plan_gateway(
             len(tpu.slices), settings.scaling.concurrency, parse_duration(settings.scaling.request_timeout)

@@ -125,7 +125,14 @@ def test_capacity_that_did_not_come_is_looked_for_in_another_region(
     assert list(google.tpu.resources) == [f"{PLACE}/{BLUE}".replace("us-east5-a", "europe-west4-a")]
 
 
-def test_a_quota_for_one_slice_does_not_hold_up_the_first(stack: Engine, google: FakeGoogle, server: FakeVllm) -> None:
+def carried(google: FakeGoogle) -> list[str]:
+    """The specifications that the machines carry, blue's and green's."""
+    return [node["metadata"]["gemma4-spec"] for _, node in sorted(google.tpu.nodes.items())]
+
+
+def test_a_quota_for_one_slice_holds_up_no_other_and_flags_roll_over_both(
+    stack: Engine, google: FakeGoogle, server: FakeVllm
+) -> None:
     stack.configure({"gemma4:tpu": {"slices": ["blue", "green"]}})
     serve(server, google, stack)
     google.tpu.set_limit("us-east5-a", 4)
@@ -137,6 +144,16 @@ def test_a_quota_for_one_slice_does_not_hold_up_the_first(stack: Engine, google:
     stack.up()
     assert outputs_of(stack, "TpuNode", "green")["address"]
     assert set(stack.up().summary) == {"unchanged"}
+
+    # A specification that does not come up stops at the first slice; one that does reaches both.
+    stack.configure({"gemma4:serving": {"maxModelLen": 4096}})
+    serve(server, google, stack)
+    server.mode = "cannot generate"
+    assert "stage chat" in stack.up(check=False).output
+    assert [server.spec_hash in spec for spec in carried(google)] == [True, False]
+    server.mode = "normal"
+    stack.up()
+    assert [server.spec_hash in spec for spec in carried(google)] == [True, True]
 
 
 def _in_use() -> dict[str, Any]:

@@ -137,8 +137,13 @@ def _slices(plan: Plan, slices: SlicesPlan) -> Iterator[str]:
     gateway = slices.gateway
     yield f"the gateway admits {gateway.in_flight_limit} requests at once, and answers 429 to the next"
     restart = plan.startup.restart
-    whose = "the server loads and compiles" if count == 1 else "all servers load and compile at about the same time,"
-    yield f"a changed flag is an outage of ≈ {read_duration(restart.mid)} ({restart.margin}): {whose} anew"
+    one = f"≈ {read_duration(restart.mid)} ({restart.margin})"
+    if count == 1:
+        yield f"a changed flag is an outage of {one}: the server loads and compiles anew"
+    elif plan.settings.access.ingress == "internal":
+        yield f"a changed flag is an outage of {one}: no slice waits for another one that cannot be checked from outside"
+    else:
+        yield f"a changed flag takes {one} a slice, one after the other; the rest goes on serving"
 
 
 def _cost(plan: Plan) -> Iterator[str]:
