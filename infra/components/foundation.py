@@ -47,12 +47,6 @@ class Foundation(pulumi.ComponentResource):
         self.token_secret, self._token_ready = self._token(args)
         self.register_outputs({"runtime": self.runtime.email, "invoker": self.invoker.email})
 
-    @property
-    def further_invokers(self) -> dict[str, str]:
-        """Who may call beside the stack's invoker account, by the end of the grant's name."""
-        names = self._plan.names
-        return by_name(self._plan.settings.access.invokers, without=f"serviceAccount:{names.email(names.invoker)}")
-
     def account(self, role: str, account_id: str, purpose: str) -> gcp.serviceaccount.Account:
         """A service account of this stack without any role."""
         return gcp.serviceaccount.Account(

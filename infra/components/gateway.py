@@ -25,8 +25,8 @@ from pulumi_gcp.cloudrunv2 import (
 )
 
 from infra.components.foundation import Foundation
-from infra.components.gpu_service import INGRESS
 from infra.components.network import Network
+from infra.components.private_service import PrivateServiceArgs, callers, private_service
 from infra.planning.gateway import GatewayPlan
 from infra.planning.nginx import render_nginx
 from infra.planning.plan import Plan
@@ -55,38 +55,16 @@ class Gateway(pulumi.ComponentResource):
         super().__init__("gemma4:components:Gateway", name, {}, opts)
         self._args, self._plan, self._gateway = args, args.plan, args.gateway
         account = args.foundation.account("gateway", args.plan.names.gateway, "forwards requests; has no role")
-        self.service = gcp.cloudrunv2.Service(
-            f"{name}-service",
-            name=args.plan.names.prefix,
-            location=args.plan.region,
+        asked = PrivateServiceArgs(
+            plan=args.plan,
+            foundation=args.foundation,
             description=f"gemma4 stack {args.plan.stack}: gateway of the TPU slices",
-            labels=dict(args.plan.labels),
-            ingress=INGRESS[args.plan.settings.access.ingress],
-            invoker_iam_disabled=False,
-            deletion_protection=args.plan.settings.deletion_protection,
             template=self._template(account),
-            opts=pulumi.ResourceOptions(
-                parent=self, depends_on=list(args.ready), ignore_changes=["client", "clientVersion"]
-            ),
+            ready=args.ready,
         )
-        self.callable = [
-            self._may_call(f"{name}-invoker", args.foundation.invoker.member),
-            *(
-                self._may_call(f"{name}-invoker-{suffix}", member)
-                for suffix, member in args.foundation.further_invokers.items()
-            ),
-        ]
+        self.service = private_service(self, name, asked)
+        self.callable = callers(self, name, asked, self.service)
         self.register_outputs({"url": self.service.uri})
-
-    def _may_call(self, name: str, member: pulumi.Input[str]) -> pulumi.Resource:
-        return gcp.cloudrunv2.ServiceIamMember(
-            name,
-            name=self.service.name,
-            location=self._plan.region,
-            role="roles/run.invoker",
-            member=member,
-            opts=pulumi.ResourceOptions(parent=self),
-        )
 
     def _template(self, account: gcp.serviceaccount.Account) -> ServiceTemplateArgs:
         gateway, network = self._gateway, self._args.network

@@ -30,12 +30,12 @@ from pulumi_gcp.cloudrunv2 import (
 
 from infra.components.foundation import Foundation
 from infra.components.network import Network
+from infra.components.private_service import PrivateServiceArgs, callers, private_service
 from infra.planning.plan import Plan
 from infra.planning.vllm import MOUNT, PORT
 
 _HEALTH = "/health"
 _MOUNT_OPTIONS = ("uid=1001", "gid=1001", "metadata-cache-ttl-secs=-1", "enable-buffered-read=true")
-INGRESS = {"all": "INGRESS_TRAFFIC_ALL", "internal": "INGRESS_TRAFFIC_INTERNAL_ONLY"}
 
 
 @dataclass(frozen=True)
@@ -61,42 +61,17 @@ class GpuService(pulumi.ComponentResource):
     def __init__(self, name: str, args: GpuServiceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gemma4:components:GpuService", name, {}, opts)
         self._args, self._plan = args, args.plan
-        timeout = f"{args.plan.deploy_timeout_s // 60}m"
-        self.service = gcp.cloudrunv2.Service(
-            f"{name}-service",
-            name=args.plan.names.prefix,
-            location=args.plan.region,
+        asked = PrivateServiceArgs(
+            plan=args.plan,
+            foundation=args.foundation,
             description=f"{args.plan.model.title} by vLLM {args.plan.engine.vllm_version}",
-            labels=dict(args.plan.labels),
-            ingress=INGRESS[args.plan.settings.access.ingress],
-            invoker_iam_disabled=False,
-            deletion_protection=args.plan.settings.deletion_protection,
             template=self._template(),
-            opts=pulumi.ResourceOptions(
-                parent=self,
-                depends_on=list(args.ready),
-                ignore_changes=["client", "clientVersion"],
-                custom_timeouts=pulumi.CustomTimeouts(create=timeout, update=timeout),
-            ),
+            ready=args.ready,
+            timeout=f"{args.plan.deploy_timeout_s // 60}m",
         )
-        self.callable = [
-            self._may_call(f"{name}-invoker", args.foundation.invoker.member),
-            *(
-                self._may_call(f"{name}-invoker-{suffix}", member)
-                for suffix, member in args.foundation.further_invokers.items()
-            ),
-        ]
+        self.service = private_service(self, name, asked)
+        self.callable = callers(self, name, asked, self.service)
         self.register_outputs({"url": self.service.uri})
-
-    def _may_call(self, name: str, member: pulumi.Input[str]) -> pulumi.Resource:
-        return gcp.cloudrunv2.ServiceIamMember(
-            name,
-            name=self.service.name,
-            location=self._plan.region,
-            role="roles/run.invoker",
-            member=member,
-            opts=pulumi.ResourceOptions(parent=self),
-        )
 
     def _template(self) -> ServiceTemplateArgs:
         limits = self._plan.accelerator.cloud_run
