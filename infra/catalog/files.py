@@ -7,7 +7,6 @@ that its schema refuses, a source that is not defined, a source that no row uses
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from pydantic import ValidationError
 
 from infra.catalog.schema import Row
 from infra.errors import CatalogError
+from infra.words import similar
 
 RowT = TypeVar("RowT", bound=Row)
 
@@ -95,13 +95,8 @@ class CatalogFile:
 
 def nearest(value: str, known: Collection[str]) -> str:
     """A half-sentence that offers the ids closest to `value`; empty where none is close."""
-    near = closest(value, known)
+    near = similar(value, known)
     return f"; nearest: {', '.join(near)}" if near else ""
-
-
-def closest(value: str, known: Collection[str], cutoff: float = 0.6) -> list[str]:
-    """At most three of the `known` words that resemble `value` by at least `cutoff` (0 to 1), best first."""
-    return difflib.get_close_matches(value, known, n=3, cutoff=cutoff)
 
 
 def _shortened(value: object) -> str:

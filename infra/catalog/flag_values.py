@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from infra.catalog.files import closest
+from infra.words import similar
 
 Kind = Literal["switch", "text", "integer", "number", "size", "length", "json", "object", "text-or-object", "list"]
 
@@ -68,7 +68,7 @@ def member_problem(flag: Flag, keys: Iterable[str]) -> ValueProblem | None:
     unknown = next((key for key in keys if flag.members and key not in flag.members), None)
     if unknown is None:
         return None
-    near = closest(unknown, flag.members)
+    near = similar(unknown, flag.members)
     fix = f"Did you mean {' or '.join(near)}?" if near else f"It has: {', '.join(flag.members)}."
     return ValueProblem(f"has no member {unknown!r} to set.", fix)
 
@@ -112,6 +112,6 @@ def _parsed(text: str) -> Any:
 
 
 def _one_of(value: str, choices: Collection[str]) -> ValueProblem:
-    near = closest(value, choices)
+    near = similar(value, choices)
     fix = f"Write {' or '.join(near)}." if near else f"Write one of: {', '.join(choices)}."
     return ValueProblem("is none of its values.", fix)

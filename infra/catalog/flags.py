@@ -14,10 +14,11 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from infra.catalog.files import DATA, closest
+from infra.catalog.files import DATA
 from infra.catalog.flag_values import Flag, member_problem, value_problem
 from infra.catalog.schema import Source
 from infra.errors import CatalogError
+from infra.words import similar
 
 REMOVED: Mapping[str, str] = {
     "--disable-log-requests": "Leave it out: requests are only logged with enable-log-requests.",
@@ -97,7 +98,7 @@ class FlagTable:
             consequence = f"vLLM would read it as {longer[0]}, until another flag begins with the same letters."
             return Problem("is an abbreviation.", consequence, f"Write {_bare(longer[0])} in full.")
         short = self._by_spelling.get(key[1:])
-        near = [short.name] if short else (longer[:3] or closest(key, self._long_spellings, cutoff=0.75))
+        near = [short.name] if short else (longer[:3] or similar(key, self._long_spellings, cutoff=0.75))
         fix = f"Did you mean {' or '.join(_bare(name) for name in near)}?" if near else "See vllm serve --help=all."
         return Problem(f"is no flag of vLLM {self.version}.", self._stops(), fix)
 
@@ -126,7 +127,7 @@ class FlagTable:
         known = self.values.get(flag.name)
         if known is None or value in known or (flag.optional and value == "None"):
             return []
-        near = closest(str(value), known)
+        near = similar(str(value), known)
         fix = f"Write {' or '.join(near)}." if near else f"Write one of: {', '.join(known)}."
         consequence = f"vLLM {self.version} would only notice while it starts, after the machine is paid for."
         return [Problem(f"{_shown(value)} is not known to it.", consequence, fix)]

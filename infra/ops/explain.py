@@ -11,8 +11,9 @@ from rich.text import Text
 
 from infra.errors import SettingsError
 from infra.planning.report.terminal import show
-from infra.planning.resolve import known_paths, nearest, subgroup
+from infra.planning.resolve import known_paths, subgroup
 from infra.planning.settings import SECRET_KEY
+from infra.words import did_you_mean
 
 
 def show_setting(key: str, *, as_json: bool) -> None:
@@ -21,7 +22,7 @@ def show_setting(key: str, *, as_json: bool) -> None:
     if not rows:
         known = [path for path, _ in known_paths()]
         last = [path for path in known if path.rsplit(".", 1)[-1].lower() == key.rsplit(".", 1)[-1].lower()]
-        hint = f"Did you mean {last[0]}?" if last else nearest(key, known)
+        hint = f"Did you mean {last[0]}?" if last else did_you_mean(key, known)
         raise SettingsError.of(key, "no such setting.", fix=hint or "List them all with: gemma4 explain")
     described = [describe_setting(path, field) for path, field in rows.items()]
     if as_json:

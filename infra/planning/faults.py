@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from infra.errors import Fault
+from infra.words import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -95,9 +95,8 @@ def _field(path: list[Any], root: type[BaseModel]) -> Any:
 
 def _not_a_choice(key: str, value: Any, expected: str) -> Fault:
     choices = [choice.strip("'") for choice in expected.replace(" or ", ", ").split(", ")]
-    match = difflib.get_close_matches(str(value).lower(), choices, n=1, cutoff=0.5)
-    near = f"Did you mean {match[0]}?" if match else ""
-    return Fault(key, f"{shown(value)} is not one of {', '.join(choices)}.", fix=near)
+    fix = did_you_mean(str(value), choices, cutoff=0.5)
+    return Fault(key, f"{shown(value)} is not one of {', '.join(choices)}.", fix=fix)
 
 
 def shown(value: Any) -> str:

@@ -8,7 +8,6 @@ their answers).
 from __future__ import annotations
 
 import bisect
-import difflib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from infra.planning.kv_geometry import (
     tpu_page_size,
     tpu_pages_per_request,
 )
+from infra.words import similar
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def find_model(model: str) -> Model:
     by_name = {name.lower(): row for row in catalog().models.values() for name in (row.id, row.hub_id)}
     if row := by_name.get(model.strip().lower()):
         return row
-    near = difflib.get_close_matches(model.lower(), by_name, n=1)
+    near = similar(model, by_name, most=1)
     hint = f"Did you mean {by_name[near[0]].id}?" if near else f"Known: {', '.join(catalog().models)}."
     raise SettingsError.of("model", f"there is no model {model!r} in the catalog.", fix=hint)
 

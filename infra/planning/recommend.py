@@ -12,8 +12,8 @@ from infra.catalog import Accelerator, Backend, Catalog, Model, WeightFormat, ca
 from infra.errors import SettingsError
 from infra.planning.plan import Plan
 from infra.planning.planner import make_plan
-from infra.planning.resolve import nearest
 from infra.planning.speed import Rate
+from infra.words import did_you_mean
 
 _MOST_REPLICAS = 16
 
@@ -78,7 +78,7 @@ def _wanted(need: Need, facts: Catalog) -> list[Model]:
     exact = facts.models.get(word)
     wanted = [exact] if exact else [model for model in facts.models.values() if word in model.id]
     if not wanted:
-        hint = nearest(word, list(facts.models)) or f"Known: {', '.join(facts.models)}."
+        hint = did_you_mean(word, facts.models) or f"Known: {', '.join(facts.models)}."
         raise SettingsError.of("--model", f"no model of the catalog has {need.model!r} in its id.", fix=hint)
     return wanted
 

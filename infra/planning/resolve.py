@@ -7,7 +7,6 @@ A null takes away what the layers below say: the default stands again, or the pl
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,6 +18,7 @@ from infra.catalog import Catalog, Recipe, catalog
 from infra.errors import CatalogError, Fault, SettingsError
 from infra.planning.faults import describe_all, example, shown
 from infra.planning.settings import SECRET_KEY, Settings
+from infra.words import did_you_mean
 
 
 class Origin(StrEnum):
@@ -112,13 +112,6 @@ def subgroup(field: Any) -> type[BaseModel] | None:
     return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
 
 
-def nearest(word: str, known: Sequence[str], prefix: str = "") -> str:
-    """`Did you mean x?` with `prefix` before the nearest of `known`, or an empty string where nothing is near."""
-    lower = {item.lower(): item for item in known}
-    match = difflib.get_close_matches(word.lower(), list(lower), n=1, cutoff=0.6)
-    return f"Did you mean {prefix}{lower[match[0]]}?" if match else ""
-
-
 def _leaves(
     raw: Mapping[str, Any], group: type[BaseModel], prefix: str, faults: list[Fault]
 ) -> Iterator[tuple[str, Any]]:
@@ -173,7 +166,7 @@ def _unknown_key(prefix: str, key: str, siblings: list[str]) -> Fault:
     word = key.lower().replace("_", "").replace("-", "")
     same = [f"{prefix}{known}" for known in siblings if known.lower() == word]
     same += [known for known, _ in known_paths() if known.rsplit(".", 1)[-1].lower() == word]
-    fix = f"Did you mean {same[0]}?" if same else nearest(key, siblings, prefix)
+    fix = f"Did you mean {same[0]}?" if same else did_you_mean(key, siblings, prefix=prefix)
     known_here = f"Known here: {', '.join(siblings)}."
     return Fault(f"{prefix}{key}", "no such setting.", "It would have no effect.", fix or known_here)
 
@@ -185,7 +178,7 @@ def _unknown_ids(chosen: Mapping[str, Any], facts: Catalog) -> list[Fault]:
         if value is None:
             faults.append(Fault(key, "is missing.", fix=f"Write one of: {', '.join(known)}."))
         elif not isinstance(value, str) or value not in known:
-            hint = nearest(str(value), list(known)) or f"Known: {', '.join(known)}."
+            hint = did_you_mean(str(value), known) or f"Known: {', '.join(known)}."
             faults.append(Fault(key, f"{shown(value)} is not in the catalog.", "It cannot be planned.", hint))
     return faults
 

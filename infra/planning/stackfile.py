@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from infra.errors import Fault, SettingsError
-from infra.planning.resolve import nearest
+from infra.words import did_you_mean
 
 NAMESPACE = "gemma4"
 
@@ -39,7 +39,7 @@ def read_stack(root: Path, stack: str) -> StackFile:
     path = root / f"Pulumi.{stack}.yaml"
     names = stack_names(root)
     if stack not in names:
-        hint = nearest(stack, names) or f"Stacks here: {', '.join(names) or 'none'}."
+        hint = did_you_mean(stack, names) or f"Stacks here: {', '.join(names) or 'none'}."
         raise SettingsError.of("stack", f"there is no stack file Pulumi.{stack}.yaml in {root}.", fix=hint)
     document = _load(path)
     config = document.get("config") or {}
@@ -61,7 +61,7 @@ def split_config(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, s
         elif namespace == "gcp":
             if isinstance(value, str):  # else a secret, which only Pulumi can read
                 gcp[name] = value
-        elif nearest(namespace, [NAMESPACE, "gcp"]) and namespace not in ("pulumi", "docker"):
+        elif did_you_mean(namespace, [NAMESPACE, "gcp"]) and namespace not in ("pulumi", "docker"):
             faults.append(
                 Fault(
                     key,
