@@ -29,25 +29,6 @@ SECRET = "projects/demo-project/secrets/hf"
 OTHER_IMAGE = f"{REGISTRY}/demo/gemma4/vllm-tpu:v0.33.0"
 
 
-@pytest.fixture
-def tpu(tmp_path: Path) -> Iterator[TpuMachine]:
-    """A machine whose bucket is filled and whose metadata want nothing yet."""
-    machine = TpuMachine(tmp_path)
-    machine.stage()
-    yield machine
-    machine.close()
-
-
-@pytest.fixture
-def serving(tpu: TpuMachine) -> TpuMachine:
-    """The same with spec-a serving."""
-    tpu.want("spec-a")
-    tpu.start()
-    tpu.until_serving("spec-a")
-    tpu.machine.doings.clear()
-    return tpu
-
-
 @pytest.fixture(scope="class")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TpuMachine]:
     """One machine where spec-a serves, for tests that only look."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,23 +14,6 @@ from tests.fakes.tpu_machine import TpuMachine
 from tests.test_supervisor_parts import README
 
 NOTICE = '{"type": "SCHEDULED", "windowStartTime": "2026-12-01T00:00:00Z"}'
-
-
-@pytest.fixture
-def tpu(tmp_path: Path) -> Iterator[TpuMachine]:
-    machine = TpuMachine(tmp_path)
-    machine.stage()
-    yield machine
-    machine.close()
-
-
-@pytest.fixture
-def serving(tpu: TpuMachine) -> TpuMachine:
-    tpu.want("spec-a")
-    tpu.start()
-    tpu.until_serving("spec-a")
-    tpu.machine.doings.clear()
-    return tpu
 
 
 def looks(tpu: TpuMachine) -> int:
