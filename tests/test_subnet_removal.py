@@ -96,12 +96,24 @@ class TestTheResource:
     def test_another_subnetwork_is_another_removal(self) -> None:
         provider = SubnetRemovalProvider()
         assert provider.diff("", PLACE, {**PLACE, "urn": "u"}).changes is False
-        assert provider.diff("", PLACE, {**PLACE, "region": "us-east4"}).replaces == ["region"]
+        moved = provider.diff("", PLACE, {**PLACE, "region": "us-east4"})
+        assert (moved.changes, moved.replaces or []) == (True, [])
+
+    def test_wherever_it_has_been_is_cleared_at_its_end_and_not_before(self, fake: FakeGoogle, time: FakeTime) -> None:
+        provider = SubnetRemovalProvider()
+        provider.session = lambda: session(fake, time)  # type: ignore[method-assign]
+        first = provider.create(PLACE).outs or {}
+        moved = provider.update("", first, {**PLACE, "region": "us-east4"}).outs or {}
+        back = provider.update("", moved, PLACE).outs or {}
+        assert [place["region"] for place in back["places"]] == ["us-east4", "us-east5"]
+        assert fake.leftovers() != []
+        provider.delete("", back)
+        assert fake.leftovers() == []
 
     def test_it_looks_where_it_was_made_whatever_the_project_is_now(self, fake: FakeGoogle, time: FakeTime) -> None:
         provider = SubnetRemovalProvider()
         provider.session = lambda: session(fake, time, project="other-project")  # type: ignore[method-assign]
-        provider.delete("", PLACE)
+        provider.delete("", provider.create(PLACE).outs or {})
         assert fake.leftovers() == []
 
     @pytest.mark.parametrize(
@@ -114,7 +126,7 @@ class TestTheResource:
         provider = SubnetRemovalProvider()
         provider.session = lambda: session(fake, time, retry=Retry(attempts=1))  # type: ignore[method-assign]
         nobody_there = provider.diff("", held, {**held, **change})
-        assert (nobody_there.changes, nobody_there.replaces) == (True, ["region"] if key == "region" else [])
+        assert (nobody_there.changes, nobody_there.replaces or []) == (True, [])
         fake.fault("GET", "/services/gateway", status=503)
         with pytest.raises(Exception, match=rf"^{key} cannot change.*pulumi destroy"):
             provider.diff("", held, {**held, **change})

@@ -228,6 +228,39 @@ class TestSubmission:
         stack.destroy()
         assert fake.leftovers() == []
 
+    def test_what_a_killed_process_left_in_another_zone_goes_before_a_new_one_is_asked_for(
+        self, stack: SliceStack, fake: FakeGoogle
+    ) -> None:
+        stack.up_killed()
+        stack.inputs["zone"] = "us-east5-b"
+        stack.up()
+        assert [name.split("/")[3] for name in fake.tpu.resources] == ["us-east5-b"]
+
+    def test_moving_back_after_waits_in_vain_loses_nothing(
+        self, stack: SliceStack, fake: FakeGoogle, clock: Clock
+    ) -> None:
+        fake.tpu.configure(stop_at="WAITING_FOR_RESOURCES")
+        stack.wait_s = 10
+        for zone in (ZONE, "us-east5-b"):
+            stack.inputs["zone"] = zone
+            with refused("No capacity"):
+                stack.up()
+        stack.inputs["zone"] = ZONE
+        clock.at(5, lambda: fake.tpu.configure(stop_at=""))
+        stack.wait_s = 1200
+        stack.up()
+        stack.up()
+        assert (stack.done, queued(fake), stack.output("node", "state")) == ([], [NAME], "ACTIVE")
+
+    def test_a_refused_move_that_is_taken_back_loses_nothing(self, stack: SliceStack, fake: FakeGoogle) -> None:
+        stack.up()
+        stack.inputs["zone"] = "us-east5-b"
+        with refused("may be serving"):
+            stack.up()
+        stack.inputs["zone"] = ZONE
+        stack.up()
+        assert (stack.done, fake.tpu.created, len(fake.sent("DELETE", QUEUED))) == ([], 1, 0)
+
     def test_what_a_refused_up_left_goes_with_destroy(self, stack: SliceStack, fake: FakeGoogle) -> None:
         stack.up_killed()
         fake.fault("GET", QUEUED, times=9, status=503)  # the 409 cannot be looked into

@@ -80,6 +80,7 @@ class TpuSlice(pulumi.ComponentResource):
                 tags=[self._args.tag],
                 known_zones=list(slices.known_zones),
                 further=self._args.slice != slices.names[0],
+                places=removal.places,
             ),
             opts=pulumi.ResourceOptions(parent=self, depends_on=[removal, *self._args.ready]),
         )

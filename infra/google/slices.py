@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 
+from infra.google.session import GoogleSession
 from infra.google.tpu import TpuZone
 from infra.google.tpu_types import QueuedResource, QueueState, SliceRequest
 
@@ -42,6 +43,18 @@ def remove(
     if found.state is QueueState.PROVISIONING:
         progress("PROVISIONING: Google deletes it only once that has ended, which takes minutes")
     zone.delete_until_gone(queued_id, timeout_s=_DELETE_S, poll_s=_DELETE_POLL_S, created=found.create_time)
+
+
+def clear(
+    session: GoogleSession,
+    places: Iterable[Mapping[str, str]],
+    labels: Mapping[str, str],
+    progress: Callable[[str], None],
+) -> None:
+    """Remove what is left of a slice of ours at `places`, each a project, a zone and a queued_id. Raises GoogleError."""
+    for place in places:
+        zone = TpuZone(session, place["zone"], project=place["project"])
+        remove(zone, place["queued_id"], labels, progress)
 
 
 def seconds_left(started: str, max_run_duration_s: int | None, now: float) -> float | None:

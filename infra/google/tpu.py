@@ -60,12 +60,11 @@ class TpuZone:
             unreachable.update(page.get("unreachable", ()))
         return QueuedListing(tuple(found), tuple(sorted(unreachable)))
 
-    def delete(self, queued_id: str, *, force: bool = True) -> Operation | None:
-        """Ask once for a deletion; None where there is nothing to delete. `force` takes running nodes along."""
-        params = {"force": "true"} if force else {}
+    def delete(self, queued_id: str) -> Operation | None:
+        """Ask once for a deletion that takes running nodes along; None where there is nothing to delete."""
         path = f"{self._parent}/queuedResources/{queued_id}"
         try:
-            return Operation.of(self.session.delete(Api.TPU, path, **params, requestId=str(uuid.uuid4())))
+            return Operation.of(self.session.delete(Api.TPU, path, force="true", requestId=str(uuid.uuid4())))
         except GoogleError as error:
             if error.status == 404:
                 return None

@@ -32,8 +32,8 @@ class Provider(ResourceProvider):
     """Base of our providers: quiet errors, and a `read` that touches nothing."""
 
     replace_active = False
-    """`tpu.replaceActive`, as it is now: what a resource was given as an input is old where the engine asks about a
-    replacement that comes from upstream."""
+    """`tpu.replaceActive` of the running program: what a resource was given as an input is old where the engine asks about
+    a replacement that comes from upstream."""
 
     serialize_as_secret_always = False  # nothing secret is captured, and a secret provider makes every diff costly
 
@@ -60,6 +60,16 @@ def fail(message: str) -> NoReturn:
 def changed(olds: Mapping[str, Any], news: Mapping[str, Any], keys: tuple[str, ...]) -> list[str]:
     """Which of `keys` differ between old state and new inputs; an unknown new value counts as a change."""
     return [key for key in keys if olds.get(key) != news.get(key)]
+
+
+def remembered(olds: Mapping[str, Any], news: Mapping[str, Any], keys: tuple[str, ...]) -> list[dict[str, str]]:
+    """Every place that a resource has been at, its own the last.
+
+    What cleans up must not be replaced when it moves: Pulumi would keep the old one as a deletion to be done, and do it
+    at the end of whichever `up` is the next to succeed, also of one that has moved back.
+    """
+    own = {key: news[key] for key in keys}
+    return [*(place for place in olds.get("places") or () if place != own), own]
 
 
 def in_place(keys: list[str]) -> DiffResult:

@@ -17,7 +17,7 @@ from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, Updat
 from infra.errors import GoogleError
 from infra.google import tpu_types
 from infra.google.session import GoogleSession
-from infra.google.slices import is_ours, remove, seconds_left
+from infra.google.slices import clear, is_ours, remove, seconds_left
 from infra.google.tpu import TpuZone
 from infra.google.tpu_types import Provisioning, QueueState, SliceRequest
 from infra.planning.quantities import read_duration
@@ -53,7 +53,8 @@ class QueuedResourceInputs:
     """A `SliceRequest` before its outputs are known. `queued_id` is also the node's id.
 
     `known_zones` are named where Google refuses this one. A `further` slice that Google refuses is a warning: the first
-    one must not wait for its quota.
+    one must not wait for its quota. `places` are those that its `SliceRemoval` remembers: what a process that was killed
+    left at another one goes before this one is asked for.
     """
 
     project: pulumi.Input[str]
@@ -72,6 +73,7 @@ class QueuedResourceInputs:
     tags: list[str]
     known_zones: list[str]
     further: bool
+    places: pulumi.Input[list[dict[str, str]]]
 
 
 class QueuedResource(Resource, module="gemma4", name=KIND):
@@ -91,13 +93,17 @@ class QueuedResourceProvider(Provider):
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Ask for the slice, or take back the one that was asked for when the answer was lost."""
+        progress = progress_on(props.get("urn"))
+        here = (props["project"], props["zone"])
+        elsewhere = [place for place in props["places"] if (place["project"], place["zone"]) != here]
         try:
+            clear(self.session(), elsewhere, props["labels"], progress)
             found = submit(
                 self._zone(props),
                 props["queued_id"],
                 slice_request(props),
                 may_replace=self.replace_active,
-                progress=progress_on(props.get("urn")),
+                progress=progress,
             )
         except GoogleError as error:
             if not props["further"] or error.reason not in _NOTHING_TAKEN or error.maybe_done:

@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CreateResult, DiffResult, Resource
+from pulumi.dynamic import CreateResult, DiffResult, Resource, UpdateResult
 
 from infra.errors import GoogleError
-from infra.google.slices import remove
-from infra.google.tpu import TpuZone
-from infra.providers.base import Provider, changed, fail, progress_on, urn_under
+from infra.google.slices import clear
+from infra.providers.base import Provider, changed, fail, in_place, progress_on, remembered, urn_under
 
 KIND = "SliceRemoval"
-_INPUTS = ("project", "zone", "queued_id")
+_PLACE = ("project", "zone", "queued_id")
 
 
 @dataclass(frozen=True)
@@ -34,11 +33,13 @@ class SliceRemovalInputs:
 
 
 class SliceRemoval(Resource, module="gemma4", name=KIND):
-    """A slice's queue entry must depend on this, so that it goes first."""
+    """A slice's queue entry must depend on this, so that it goes first. `places`: wherever the slice was asked for."""
+
+    places: pulumi.Output[list[dict[str, str]]]
 
     def __init__(self, name: str, args: SliceRemovalInputs, opts: pulumi.ResourceOptions) -> None:
         urn = None if opts.parent is None else urn_under(opts.parent, KIND, name)
-        super().__init__(SliceRemovalProvider(), name, {**vars(args), "urn": urn}, opts)
+        super().__init__(SliceRemovalProvider(), name, {**vars(args), "urn": urn, "places": None}, opts)
 
 
 class SliceRemovalProvider(Provider):
@@ -46,17 +47,19 @@ class SliceRemovalProvider(Provider):
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Nothing to do yet."""
-        return CreateResult(f"{props['zone']}/{props['queued_id']}", props)
+        return CreateResult(props["queued_id"], {**props, "places": remembered({}, props, _PLACE)})
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Another slice is another removal."""
-        keys = changed(olds, news, _INPUTS)
-        return DiffResult(changes=bool(keys), replaces=keys)
+        """A slice that moves leaves a place to look at; never a replacement, see `remembered`."""
+        return in_place(changed(olds, news, _PLACE))
+
+    def update(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
+        """Remember the new place beside the old ones."""
+        return UpdateResult({**news, "places": remembered(olds, news, _PLACE)})
 
     def delete(self, _id: str, props: dict[str, Any]) -> None:
-        """Remove what is left; mostly there is nothing."""
-        zone = TpuZone(self.session(), props["zone"], project=props["project"])
+        """Remove what is left, wherever the slice was asked for; mostly there is nothing."""
         try:
-            remove(zone, props["queued_id"], props["labels"], progress_on(props.get("urn")))
+            clear(self.session(), props["places"], props["labels"], progress_on(props.get("urn")))
         except GoogleError as error:
             fail(str(error))

@@ -16,7 +16,7 @@ from pulumi.dynamic import CreateResult, DiffResult, Resource, UpdateResult
 from infra.errors import GoogleError
 from infra.google.access import Api
 from infra.google.subnets import remove_subnetwork
-from infra.providers.base import Provider, changed, fail, progress_on, urn_under
+from infra.providers.base import Provider, changed, fail, in_place, progress_on, remembered, urn_under
 
 KIND = "SubnetRemoval"
 _PLACE = ("project", "region", "name")
@@ -40,7 +40,7 @@ class SubnetRemoval(Resource, module="gemma4", name=KIND):
 
     def __init__(self, name: str, args: SubnetRemovalInputs, opts: pulumi.ResourceOptions) -> None:
         urn = None if opts.parent is None else urn_under(opts.parent, KIND, name)
-        super().__init__(SubnetRemovalProvider(), name, {**vars(args), "urn": urn}, opts)
+        super().__init__(SubnetRemovalProvider(), name, {**vars(args), "urn": urn, "places": None}, opts)
 
 
 class SubnetRemovalProvider(Provider):
@@ -48,19 +48,18 @@ class SubnetRemovalProvider(Provider):
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Nothing to do yet."""
-        return CreateResult(f"{props['region']}/{props['name']}", props)
+        return CreateResult(props["name"], {**props, "places": remembered({}, props, _PLACE)})
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Another subnetwork is another removal; one under a living service stays where it is."""
+        """One under a living service stays where it is; never a replacement, see `remembered`."""
         moved = changed(olds, news, ("region", "cidr"))
         if moved and self._is_held(olds):
             _refuse(olds, moved)
-        keys = changed(olds, news, _PLACE)
-        return DiffResult(changes=bool(keys or changed(olds, news, ("cidr", "service"))), replaces=keys)
+        return in_place(changed(olds, news, (*_PLACE, "cidr", "service")))
 
-    def update(self, _id: str, _olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
-        """The same subnetwork with another range."""
-        return UpdateResult(news)
+    def update(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
+        """Remember the new place beside the old ones."""
+        return UpdateResult({**news, "places": remembered(olds, news, _PLACE)})
 
     def _is_held(self, olds: Mapping[str, Any]) -> bool:
         """What cannot be seen may be there."""
@@ -74,16 +73,12 @@ class SubnetRemovalProvider(Provider):
         return True
 
     def delete(self, _id: str, props: dict[str, Any]) -> None:
-        """Remove the subnetwork, however long something holds on to it."""
+        """Remove the subnetwork, wherever it has been and however long something holds on to it."""
+        session, progress = self.session(), progress_on(props.get("urn"))
         try:
-            remove_subnetwork(
-                self.session(),
-                props["project"],
-                props["region"],
-                props["name"],
-                timeout_s=_LIMIT_S,
-                progress=progress_on(props.get("urn")),
-            )
+            for place in props["places"]:
+                where = (place["project"], place["region"], place["name"])
+                remove_subnetwork(session, *where, timeout_s=_LIMIT_S, progress=progress)
         except GoogleError as error:
             fail(str(error))
 

@@ -108,21 +108,37 @@ def test_the_whole_life(stack: Engine, google: FakeGoogle, server: FakeVllm) -> 
     assert google.leftovers() == []
 
 
-def test_capacity_that_did_not_come_is_looked_for_in_another_region(
-    stack: Engine, google: FakeGoogle, server: FakeVllm
-) -> None:
+def test_capacity_is_looked_for_elsewhere_and_back_again(stack: Engine, google: FakeGoogle, server: FakeVllm) -> None:
     stack.configure({"gemma4:tpu": {"waitForCapacity": "2s"}})
     serve(server, google, stack)
     google.tpu.configure(stop_at="WAITING_FOR_RESOURCES")
     assert "No capacity" in stack.up(check=False).errors[0]
-    stack.configure({"gemma4:tpu": {"zone": "europe-west4-a"}})
+    stack.configure({"gemma4:tpu": {"waitForCapacity": "2s", "zone": "europe-west4-a"}})
     serve(server, google, stack)
+    assert "in europe-west4-a within 2 s" in stack.up(check=False).errors[0]
+    stack.configure({"gemma4:tpu": None})
+    serve(server, google, stack)
+    already = len(google.sent("POST", "/us-east5-a/queuedResources"))
     process = stack.start("up", "--yes", "--skip-preview")
-    until(lambda: bool(google.sent("POST", "/europe-west4-a/queuedResources")), limit_s=120)
+    until(lambda: len(google.sent("POST", "/us-east5-a/queuedResources")) > already, limit_s=120)
     google.tpu.configure(stop_at="")
     output, _ = process.communicate(timeout=120)
     assert process.returncode == 0, output
-    assert list(google.tpu.resources) == [f"{PLACE}/{BLUE}".replace("us-east5-a", "europe-west4-a")]
+    assert list(google.tpu.resources) == [f"{PLACE}/{BLUE}"]
+    subnets = [name.rpartition("regions/")[2] for name in google.compute.resources if "subnetworks" in name]
+    assert sorted(subnets) == ["us-east5/subnetworks/gemma4-v6e4", "us-east5/subnetworks/gemma4-v6e4-tpu"]
+    assert set(stack.up().summary) == {"unchanged"}
+
+
+def test_a_refused_move_that_is_taken_back_loses_nothing(slices: Engine, google: FakeGoogle) -> None:
+    slices.up()
+    slices.configure({"gemma4:tpu": {"zone": "us-east5-b"}})
+    assert "may be serving" in slices.up(check=False).errors[0]
+    slices.configure({"gemma4:tpu": None})
+    slices.up()
+    assert set(slices.up().summary) == {"unchanged"}
+    assert list(google.tpu.resources) == [f"{PLACE}/{BLUE}"]
+    assert google.tpu.created == 1
 
 
 def carried(google: FakeGoogle) -> list[str]:

@@ -74,6 +74,7 @@ class SliceStack:
             "tags": ["gemma4-v6e4"],
             "known_zones": [ZONE, "us-east5-b"],
             "further": slice_name != "blue",
+            "places": [],
             "urn": None,
         } | changes
         self.wait_s = 1200
@@ -107,8 +108,8 @@ class SliceStack:
     def up(self) -> None:
         self.done = []
         self.refresh()
-        self._apply("removal", {key: self.inputs[key] for key in ("project", "zone", "queued_id", "labels", "urn")})
-        self._apply("queue", {**self.inputs, "created": None, "state": None})
+        self._apply_removal()
+        self._apply("queue", self._queue_inputs())
         self._apply("node", self.node_inputs())
         self._apply("spec", self.spec_inputs())
         self._delete_replaced()
@@ -116,9 +117,9 @@ class SliceStack:
     def up_killed(self) -> None:
         """The process dies after Google has taken the request and before the state is written."""
         self.refresh()
-        self._apply("removal", {key: self.inputs[key] for key in ("project", "zone", "queued_id", "labels", "urn")})
+        self._apply_removal()
         if "queue" not in self.state:
-            self.providers["queue"].create(_given({**self.inputs, "created": None, "state": None}))
+            self.providers["queue"].create(_given(self._queue_inputs()))
 
     def destroy(self) -> None:
         self._delete_replaced()
@@ -127,6 +128,13 @@ class SliceStack:
                 kept = self.state[resource]
                 self.providers[resource].delete(kept.id, kept.outputs)
                 del self.state[resource]
+
+    def _apply_removal(self) -> None:
+        inputs = {key: self.inputs[key] for key in ("project", "zone", "queued_id", "labels", "urn")}
+        self._apply("removal", {**inputs, "places": None})
+
+    def _queue_inputs(self) -> dict[str, Any]:
+        return {**self.inputs, "places": self.output("removal", "places"), "created": None, "state": None}
 
     def node_inputs(self) -> dict[str, Any]:
         same = {key: self.inputs[key] for key in ("project", "zone", "queued_id", "accelerator_type", "urn")}
