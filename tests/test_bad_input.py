@@ -788,6 +788,26 @@ WARNED = (
         "v6e-4",
     ),
     Example(
+        "more slices than the gateway can fill",
+        "gemma4:tpu: {slices: [blue, green, red, white]}",
+        (
+            "scaling.concurrency: 225 requests are in flight for each of 4 slice(s), less than serving.maxNumSeqs 256. The "
+            "batch can never fill. Write serving.maxNumSeqs: 225, or use fewer slices.",
+        ),
+        MOE,
+        "v6e-4",
+    ),
+    Example(
+        "fewer requests let in than a slice runs",
+        "gemma4:scaling: {concurrency: 64}",
+        (
+            "scaling.concurrency: 64 requests are in flight for each of 1 slice(s), less than serving.maxNumSeqs 256. The "
+            "batch can never fill. Write scaling.concurrency: 256.",
+        ),
+        MOE,
+        "v6e-4",
+    ),
+    Example(
         "more requests let in than the gateway takes",
         "gemma4:tpu: {slices: [blue, green]}\ngemma4:scaling: {concurrency: 600}",
         (
@@ -801,8 +821,8 @@ WARNED = (
         "a region that the catalog has not heard of",
         "gemma4:region: us-eats5",
         (
-            "region: us-eats5 is no region that the catalog knows. If Google has none of that name, the gateway's "
-            "deployment is refused. Leave it out for us-east5, or look it up with: gcloud run regions list.",
+            "region: us-eats5 is in no row of the catalog, so whether Cloud Run is there was not checked. If it is not, the "
+            "gateway's deployment is refused. Leave it out for us-east5, or look it up with: gcloud run regions list.",
         ),
         MOE,
         "v6e-4",

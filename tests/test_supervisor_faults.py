@@ -183,6 +183,7 @@ class TestAFaultOfOurs:
         serving.metadata.set("gemma4-supervisor", parcel.encoded(parcel.archive(fault)))
         serving.program.write_bytes(parcel.archive(fault))
         serving.want("spec-b", image="missing:1")
+        serving.environ["GEMMA4_REPORT_S"] = "30"  # longer than one life of it
         serving.start()
         assert serving.process
         process = serving.process
@@ -190,6 +191,7 @@ class TestAFaultOfOurs:
         assert process.returncode == 1
         assert "ZeroDivisionError" in serving.said("fault")[0]["stack"]
         assert "ZeroDivisionError" in json.dumps(serving.said("trouble"))
+        assert "ZeroDivisionError" in serving.metadata.reports[-1]
         assert serving.container.id == before
         assert serving.machine.firewall.state == "open"
 

@@ -373,6 +373,17 @@ class TestWhatIsPaidAndNotPlanned:
         assert "paid, and not in tpu.slices" in shown
         assert "queued-resources delete gemma4-v6e4-red --zone europe-west4-a --project demo-project --force" in shown
 
+    @pytest.mark.parametrize(
+        ("state", "then"), [("SUSPENDED", "to give it back: pulumi up"), ("DELETING", "nothing: it is going")]
+    )
+    def test_one_that_is_over_cannot_be_kept(
+        self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str], state: str, then: str
+    ) -> None:
+        queue(fake, "gemma4-v6e4-green", state=state, app="gemma4", stack="v6e4", slice="green")
+        (one,) = answer(capsys, "tpu", "status", "v6e4", code=1)["others"]
+        assert one["why"] == "holds quota, and not in tpu.slices"
+        assert one["next"].startswith(then)
+
     def test_a_zone_that_cannot_be_asked_is_a_gap(self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]) -> None:
         fake.fault("GET", "/us-east5-b/queuedResources", status=403, message="no")
         found = answer(capsys, "tpu", "status", "v6e4", code=1)

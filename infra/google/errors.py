@@ -85,7 +85,8 @@ def expired(asked: Asked, why: str = "") -> GoogleError:
     return GoogleError(
         f"Google no longer takes these credentials{f' ({why})' if why else ''}, so {asked.what} was not done; run "
         "`gcloud auth application-default login`, or renew the access token if gcp:accessToken or "
-        "GOOGLE_OAUTH_ACCESS_TOKEN is set: such a token is never renewed by itself.",
+        "GOOGLE_OAUTH_ACCESS_TOKEN is set: such a token is never renewed by itself, and a new gcp:accessToken reaches "
+        "refresh and destroy by `pulumi up --refresh=false`.",
         status=401,
         reason="UNAUTHENTICATED",
     )

@@ -58,10 +58,13 @@ def _stray(one: QueuedResource, session: GoogleSession, slices: SlicesPlan) -> S
     )
     keep = f"set tpu.zone: {one.zone}" if away else "name it in tpu.slices"
     give_back = f"to give it back: pulumi up, or where its state has lost it: {delete}"
-    return Stray(one.id, one.zone, one.state.value, why, f"{keep} to keep it; {give_back}")
+    then = f"{keep} to keep it; {give_back}"
+    if one.state.over:
+        then = give_back if one.state.ended else "nothing: it is going"
+    return Stray(one.id, one.zone, one.state.value, why, then)
 
 
 def _cost(state: QueueState) -> str:
-    if state.ended:
+    if state.over:
         return "holds quota"
     return "paid once it is granted" if state.waits else "paid"

@@ -17,7 +17,7 @@ from infra.planning.settings import Settings
 from infra.planning.vllm import VIDEO_TOKENS, load_format
 from infra.planning.vllm_args import UNPLANNED_FLAGS
 
-_TEMPERATE_CONCURRENCY = 8
+TEMPERATE_CONCURRENCY = 8
 """Above this many times maxNumSeqs, requests only pile up inside the server."""
 
 
@@ -218,19 +218,18 @@ def _warnings(settings: Settings, accelerator: Accelerator, location: str) -> It
         )
     if accelerator.tpu and settings.region is not None and settings.region not in _known_regions():
         own = location.rpartition("-")[0]
-        fact = f"{settings.region} is no region that the catalog knows."
-        consequence = "If Google has none of that name, the gateway's deployment is refused."
+        fact = f"{settings.region} is in no row of the catalog, so whether Cloud Run is there was not checked."
+        consequence = "If it is not, the gateway's deployment is refused."
         yield Fault(
             "region", fact, consequence, f"Leave it out for {own}, or look it up with: gcloud run regions list."
         )
-    if scaling.concurrency is not None and seqs is not None:
+    if scaling.concurrency is not None and seqs is not None and not accelerator.tpu:  # a gateway has checks of its own
         if scaling.concurrency < seqs:
             fact = f"{scaling.concurrency} is less than serving.maxNumSeqs {seqs}."
             yield Fault("scaling.concurrency", fact, "The batch can never fill.", f"Write at least {seqs}.")
-        elif scaling.concurrency > _TEMPERATE_CONCURRENCY * seqs:
+        elif scaling.concurrency > TEMPERATE_CONCURRENCY * seqs:
             fact = f"{scaling.concurrency} is far above serving.maxNumSeqs {seqs}."
-            instead = "the gateway answers 429" if accelerator.tpu else "Cloud Run starts another instance"
-            fix = f"Write about {2 * seqs}, so that {instead} instead."
+            fix = f"Write about {2 * seqs}, so that Cloud Run starts another instance instead."
             yield Fault("scaling.concurrency", fact, "Requests would queue inside the server.", fix)
     for written in settings.vllm_args:
         if (flag := flag_table().main_spelling(written)) in UNPLANNED_FLAGS:

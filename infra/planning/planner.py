@@ -107,7 +107,7 @@ class _Planner:
             self._combination(engine)
             + Findings(judged.refusals, judged.warnings)
             + probe_findings
-            + self._platform(startup)
+            + self._platform(startup, engine)
             + self._request_timeout(speed)
         )
         self._tell(engine, model)
@@ -216,11 +216,12 @@ class _Planner:
         )
         return probe, check_probe(probe, startup)
 
-    def _platform(self, startup: StartupEstimate) -> Findings:
+    def _platform(self, startup: StartupEstimate, engine: Engine) -> Findings:
         idle = Findings(warnings=tuple(without_effect(self.settings, self.accelerator, self.resolved.origins)))
         if self.slices is None:
             return idle
-        return check_slices(self.settings, self.slices, startup, self.resolved.origins) + idle
+        origins = self.resolved.origins
+        return check_slices(self.settings, self.slices, startup, origins, engine.max_num_seqs) + idle
 
     def _request_timeout(self, speed: SpeedEstimate) -> Findings:
         if self.accelerator.platform is Platform.COMPUTE_ENGINE:

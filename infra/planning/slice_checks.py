@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Network
 
 from infra.errors import Fault
+from infra.planning.checks import TEMPERATE_CONCURRENCY
 from infra.planning.faults import Findings
 from infra.planning.gateway import MOST_IN_FLIGHT
 from infra.planning.quantities import parse_duration, read_duration, spell_duration
@@ -19,12 +20,17 @@ WRITTEN = (Origin.STACK_FILE, Origin.COMMAND_LINE)
 """Origins of what somebody wrote for this stack."""
 
 _FLEX_START_S = (600, 7 * 86_400)
+_SHORTEST_QUEUE_S = 60
 _KNOWN_QUEUE_S = 7 * 86_400
 """No bound on a request's validity is documented for queued resources; the same of Compute Engine ends at 7 days."""
 
 
 def check_slices(
-    settings: Settings, slices: SlicesPlan, startup: StartupEstimate, origins: Mapping[str, Origin]
+    settings: Settings,
+    slices: SlicesPlan,
+    startup: StartupEstimate,
+    origins: Mapping[str, Origin],
+    max_num_seqs: int,
 ) -> Findings:
     """Everything about the slices that does not depend on the model but for the time it takes to start."""
     refusals = (*_run_duration(settings, slices, startup), *_validity(settings), *_ranges(settings, slices))
@@ -32,7 +38,7 @@ def check_slices(
         *_short_run(settings, slices, startup),
         *_no_end(settings, slices, origins),
         *_waiting(settings, slices),
-        *_in_flight(settings, slices),
+        *_in_flight(settings, slices, max_num_seqs),
     )
     return Findings(refusals, warnings)
 
@@ -77,13 +83,15 @@ def _no_end(settings: Settings, slices: SlicesPlan, origins: Mapping[str, Origin
 
 def _validity(settings: Settings) -> Iterator[Fault]:
     text = settings.tpu.valid_until_duration
-    if parse_duration(text) < 60:
+    if parse_duration(text) < _SHORTEST_QUEUE_S:
         fact = f"{text} is too short for any request to be granted."
         yield Fault("tpu.validUntilDuration", fact, "The request would expire at once.", "Write for example 4h.")
 
 
 def _waiting(settings: Settings, slices: SlicesPlan) -> Iterator[Fault]:
     valid, wait = settings.tpu.valid_until_duration, settings.tpu.wait_for_capacity
+    if slices.valid_until_duration_s < _SHORTEST_QUEUE_S:
+        return  # refused: no other duration should follow it
     if slices.wait_for_capacity_s > slices.valid_until_duration_s:
         fact = f"{wait} is longer than tpu.validUntilDuration {valid}."
         fix = f"Write at most {valid}, or raise tpu.validUntilDuration."
@@ -108,9 +116,22 @@ def _ranges(settings: Settings, slices: SlicesPlan) -> Iterator[Fault]:
         yield Fault(key, fact, "A slice could not answer the gateway.", fix)
 
 
-def _in_flight(settings: Settings, slices: SlicesPlan) -> Iterator[Fault]:
+def _in_flight(settings: Settings, slices: SlicesPlan, max_num_seqs: int) -> Iterator[Fault]:
+    """What the gateway lets through to one slice, beside what the slice runs at once."""
     held, count = settings.scaling.concurrency, len(slices.names)
-    if held is not None and held * count > MOST_IN_FLIGHT:
+    each = slices.gateway.in_flight_limit // count
+    if each < max_num_seqs:
+        fact = (
+            f"{each} requests are in flight for each of {count} slice(s), less than serving.maxNumSeqs {max_num_seqs}."
+        )
+        fits = max_num_seqs * count <= MOST_IN_FLIGHT
+        fix = f"scaling.concurrency: {max_num_seqs}" if fits else f"serving.maxNumSeqs: {each}, or use fewer slices"
+        yield Fault("scaling.concurrency", fact, "The batch can never fill.", f"Write {fix}.")
+    elif held is not None and held * count > MOST_IN_FLIGHT:
         fact = f"{held} for each of {count} slices is more than the {MOST_IN_FLIGHT} that the gateway admits in all."
         fix = f"Write at most {MOST_IN_FLIGHT // count}."
         yield Fault("scaling.concurrency", fact, "The gateway would answer 429 earlier.", fix)
+    elif held is not None and held > TEMPERATE_CONCURRENCY * max_num_seqs:
+        fact = f"{held} is far above serving.maxNumSeqs {max_num_seqs}."
+        fix = f"Write about {2 * max_num_seqs}, so that the gateway answers 429 instead."
+        yield Fault("scaling.concurrency", fact, "Requests would queue inside the server.", fix)

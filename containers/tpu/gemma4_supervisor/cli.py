@@ -8,7 +8,6 @@ import shutil
 import signal
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Sequence
 from typing import NoReturn
@@ -61,7 +60,7 @@ def run(settings: Settings) -> int:
     metadata = Metadata(settings, journal)
     report = (metadata.publish, settings.report_s, settings.report_cap_s)
     status = Status(journal, settings.run_dir / "status.json", *report)
-    stumble = functools.partial(_stumble, settings, journal, status)
+    stumble = functools.partial(_stumble, journal, status)
     threading.excepthook = lambda fault: stumble(fault.exc_value or fault.exc_type())
     status.set(supervisor=program.version, maintenance=None)
     record = Record(settings.state_dir / "record.json", settings.weights_root, status)
@@ -82,13 +81,13 @@ def run(settings: Settings) -> int:
         stumble(error)
 
 
-def _stumble(settings: Settings, journal: Journal, status: Status, error: BaseException) -> NoReturn:
+def _stumble(journal: Journal, status: Status, error: BaseException) -> NoReturn:
     """A fault of ours, on whichever thread: say where, and let systemd start afresh. Container and port stay."""
     try:
         stack = "".join(traceback.format_exception(type(error), error, error.__traceback__))
         journal.error("fault", "The supervisor stumbled over itself.", stack=journal.clean(stack))
         status.trouble("supervisor", f"Unexpected {type(error).__name__}: {error}. It starts again.")
-        time.sleep(min(1.0, settings.report_s))
+        status.publish()
     finally:
         os._exit(1)
 

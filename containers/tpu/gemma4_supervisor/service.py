@@ -9,7 +9,6 @@ import enum
 import time
 from collections.abc import Callable
 
-from . import weights
 from .containers import Container, DockerError
 from .journal import now
 from .preparation import PLACES, Preparation
@@ -140,7 +139,6 @@ class Service:
         self._enter(Phase.STARTING)
         self._tools.journal.info("start", f"{run.spec.hash} is started.", hash=run.spec.hash)
         try:
-            weights.tidy(run.spec.weights)
             self._slot.start(run)
         except (DockerError, OSError) as error:
             self._fail(run, str(error).rstrip("."))

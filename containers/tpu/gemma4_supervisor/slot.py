@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from . import weights
 from .containers import Container, DockerError
 from .gate import Gate, GateError, settle
 from .huggingface import token_file
@@ -31,8 +32,9 @@ class Slot:
         return container if container and container.running else None
 
     def start(self, run: Run) -> None:
-        """Run a fresh container behind a closed port, in place of whatever is there. Raises DockerError."""
+        """Run a fresh container behind a closed port, in place of whatever is there. Raises DockerError, OSError."""
         self.leave(run)
+        weights.tidy(run.spec.weights)
         secret = run.spec.token_secret
         file = token_file(self._tools.settings.run_dir, secret) if secret else None
         self.watch(run, self._tools.docker.start(run.spec, run.image_id, run.address, file))

@@ -68,6 +68,13 @@ class Status:
             self._journal.info("recovered", f"Over: {', '.join(gone)}.", where=gone, **self._names())
             self._write()
 
+    def publish(self) -> None:
+        """Out of turn, since there will be no other one: this process is about to end."""
+        try:
+            self._publish(self._text())
+        except Unreachable:
+            return  # the file and the journal have it
+
     def _names(self) -> dict[str, Any]:
         return {key: self._fields.get(key) for key in ("stage", "wanted", "running")}
 
@@ -96,7 +103,7 @@ class Status:
     def _report(self) -> None:
         failures = 0
         while True:
-            if not failures and not self._fresh.wait(self._cap_s):
+            if failures or not self._fresh.wait(self._cap_s):
                 self._write_file()  # nothing has changed but the time
             self._fresh.clear()
             try:
