@@ -220,6 +220,9 @@ class TestEachPlatformHasItsOwn:
 
     def test_a_slice_has_a_zone_and_its_gateway_the_zones_region(self) -> None:
         one = plan(MOE, tpu__zone="europe-west4-a")
+        assert any("Write region: europe-west4 before" in note for note in one.notes)
+        pinned = plan(MOE, tpu__zone="europe-west4-a", region="us-east5")
+        assert not any("follows tpu.zone" in note for note in pinned.notes)
         assert (one.zone, one.region, one.instance, one.probe) == ("europe-west4-a", "europe-west4", None, None)
         assert set(one.images) == {"serving", "staging", "gateway"}
         assert plan(MOE, region="us-central1").region == "us-central1"

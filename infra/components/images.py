@@ -71,7 +71,8 @@ class Images(pulumi.ComponentResource):
                     condition=registry.RepositoryCleanupPolicyConditionArgs(tag_state="ANY", older_than=_DELETE_AFTER),
                 ),
             ],
-            opts=pulumi.ResourceOptions(parent=self, depends_on=args.apis),
+            # Else one in another region would be kept as a deletion to be done, and be in the way of a move back.
+            opts=pulumi.ResourceOptions(parent=self, depends_on=args.apis, delete_before_replace=True),
         )
 
     def _mirrored(self) -> tuple[pulumi.Output[str], list[pulumi.Resource]]:

@@ -1,4 +1,4 @@
-"""What a reader should know beside the numbers: an idle device, a missing token, who may check and call."""
+"""What a reader should know beside the numbers: an idle device, what moves along, a missing token, who may check and call."""
 
 from __future__ import annotations
 
@@ -22,6 +22,15 @@ def access_notes(settings: Settings, model: Model) -> Iterator[str]:
         )
     if not settings.access.invokers:
         yield "Nobody but the stack's invoker account may call the endpoint: list callers under access.invokers."
+
+
+def region_note(settings: Settings, region: str) -> Iterator[str]:
+    """What else moves with a zone that was chosen, unless the region is written out."""
+    if settings.tpu.zone is not None and settings.region is None:
+        yield (
+            f"The region of gateway, images and weights follows tpu.zone. Write region: {region} before you look for "
+            "capacity elsewhere, and they stay where they are."
+        )
 
 
 def idle_note(engine: Engine, knee: int, speed: SpeedModel) -> Iterator[str]:

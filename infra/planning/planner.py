@@ -16,7 +16,7 @@ from infra.planning.cost import CostEstimate
 from infra.planning.effects import without_effect
 from infra.planning.faults import Findings
 from infra.planning.names import names_of
-from infra.planning.notes import access_notes, idle_note
+from infra.planning.notes import access_notes, idle_note, region_note
 from infra.planning.plan import Instance, Plan
 from infra.planning.probes import (
     StartupProbePlan,
@@ -314,4 +314,6 @@ class _Planner:
     def _tell(self, engine: Engine, speed: SpeedModel) -> None:
         if self.settings.serving.max_num_seqs is not None:
             self.notes += idle_note(engine, self._knee(engine), speed)
+        if self.slices is not None:
+            self.notes += region_note(self.settings, self.region)
         self.notes += access_notes(self.settings, self.model)

@@ -127,6 +127,7 @@ def _in_vain(zone: TpuZone, wait: Wait, look: _Look, when: str) -> str:
     return (
         f"No capacity for {wait.accelerator_type} in {zone.zone} {when} ({look.spoken}). "
         f"{wait.queued_id} keeps its place in the queue and serves by itself once it is granted: run `pulumi up` again "
-        "to go on waiting, `gemma4 tpu status` to look, `gemma4 zones` for other zones (tpu.zone); `pulumi destroy` "
+        "to go on waiting, `gemma4 tpu status` to look, `gemma4 zones` for other zones (tpu.zone, and write out region, or "
+        "the weights move along); `pulumi destroy` "
         "gives the place up."
     )
