@@ -18,7 +18,8 @@ from infra.planning.cost import (
 )
 from infra.planning.quantities import Band
 from infra.planning.resolve import resolve
-from infra.planning.slices import Provisioning, plan_slices
+from infra.planning.settings import Provisioning
+from infra.planning.slices import plan_slices
 from infra.planning.speed import Rate
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from infra.errors import GoogleError
 from infra.google.session import GoogleSession
 from infra.google.tpu import TpuZone, zones
 from infra.google.tpu_types import QueuedResource
+from infra.ops.listings import queued_in
 
 OURS = ("app", "gemma4")
 _DELETE_S, _POLL_S = 300.0, 0.5
@@ -23,17 +23,8 @@ class Husks:
 
 def find_husks(session: GoogleSession) -> Husks:
     """Every FAILED or SUSPENDED queued resource of the project, ours or not."""
-    found: list[QueuedResource] = []
-    gaps: list[str] = []
-    for name in zones(session):
-        try:
-            listing = TpuZone(session, name).list()
-        except GoogleError as error:
-            gaps.append(f"{name}: {error}")
-            continue
-        found += [one for one in listing.found if one.state.ended]
-        gaps += [f"{place}: did not answer" for place in listing.unreachable]
-    return Husks(tuple(found), tuple(gaps))
+    found, gaps = queued_in(session, zones(session))
+    return Husks(tuple(one for one in found if one.state.ended), gaps)
 
 
 def is_of_gemma4(queued: QueuedResource, stack: str | None = None) -> bool:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from infra.errors import GoogleError
 from infra.google.session import GoogleSession
-from infra.google.tpu import TpuZone
 from infra.google.tpu_types import QueuedResource, QueueState
 from infra.ops.husks import is_of_gemma4
+from infra.ops.listings import queued_in
 from infra.planning.plan import Plan
 from infra.planning.slices import SlicesPlan
 
@@ -35,19 +34,11 @@ class Strays:
 
 def find_strays(session: GoogleSession, plan: Plan, slices: SlicesPlan, zones: Iterable[str]) -> Strays:
     """What carries the stack's labels in its own zone or in `zones` and is none of the planned slices."""
-    found: list[Stray] = []
-    gaps: list[str] = []
+    found, gaps = queued_in(session, dict.fromkeys((slices.zone, *zones)))
     planned = {plan.names.slice(name) for name in slices.names}
-    for name in dict.fromkeys((slices.zone, *zones)):
-        try:
-            listing = TpuZone(session, name).list()
-        except GoogleError as error:
-            gaps.append(f"{name}: {error}")
-            continue
-        gaps += [f"{place}: did not answer" for place in listing.unreachable]
-        ours = [one for one in listing.found if is_of_gemma4(one, plan.stack)]
-        found += [_stray(one, session, slices) for one in ours if name != slices.zone or one.id not in planned]
-    return Strays(tuple(found), tuple(dict.fromkeys(gaps)))
+    ours = [one for one in found if is_of_gemma4(one, plan.stack)]
+    strays = [one for one in ours if one.zone != slices.zone or one.id not in planned]
+    return Strays(tuple(_stray(one, session, slices) for one in strays), gaps)
 
 
 def _stray(one: QueuedResource, session: GoogleSession, slices: SlicesPlan) -> Stray:

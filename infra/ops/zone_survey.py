@@ -11,6 +11,7 @@ from infra.google.quota import limits
 from infra.google.session import GoogleSession
 from infra.google.tpu import TpuZone, zones
 from infra.google.tpu_types import Provisioning, QueuedResource
+from infra.planning.names import region_of
 
 SERVICE = "tpu.googleapis.com"
 
@@ -78,10 +79,6 @@ def survey(session: GoogleSession, accelerator: Accelerator, *, quota: str, flex
 def regional(quota: str) -> str:
     """The twin that counts a whole region; the TPU API asks both."""
     return quota.replace("PerZone", "PerRegion")
-
-
-def region_of(zone: str) -> str:
-    return zone.rpartition("-")[0]
 
 
 def chips_of(queued: QueuedResource) -> int:

@@ -13,6 +13,7 @@ from infra.catalog import Accelerator, Architecture, Assistant, Backend, Model, 
 from infra.catalog.flags import flag_table
 from infra.errors import Fault
 from infra.planning.faults import Findings
+from infra.planning.names import region_of
 from infra.planning.settings import Settings
 from infra.planning.vllm import VIDEO_TOKENS, load_format
 from infra.planning.vllm_args import UNPLANNED_FLAGS
@@ -217,7 +218,7 @@ def _warnings(settings: Settings, accelerator: Accelerator, location: str) -> It
             "region", fact, "Without one the deployment is refused.", f"Safer: {', '.join(accelerator.locations)}."
         )
     if accelerator.tpu and settings.region is not None and settings.region not in _known_regions():
-        own = location.rpartition("-")[0]
+        own = region_of(location)
         fact = f"{settings.region} is in no row of the catalog, so whether Cloud Run is there was not checked."
         consequence = "If it is not, the gateway's deployment is refused."
         yield Fault(

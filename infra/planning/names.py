@@ -61,6 +61,11 @@ class Names:
         return f"{account}@{self.project}.iam.gserviceaccount.com"
 
 
+def region_of(zone: str) -> str:
+    """The region that a zone is in: us-east5 of us-east5-a."""
+    return zone.rpartition("-")[0]
+
+
 def names_of(stack: str, project: str | None, bucket: str | None) -> Names:
     """Names for `stack`; the bucket's name is global, so the project is part of it unless it is given."""
     known = project or UNKNOWN_PROJECT

@@ -15,7 +15,7 @@ from infra.planning.checks import check_combination
 from infra.planning.cost import CostEstimate
 from infra.planning.effects import without_effect
 from infra.planning.faults import Findings
-from infra.planning.names import names_of
+from infra.planning.names import names_of, region_of
 from infra.planning.notes import access_notes, idle_note, region_note
 from infra.planning.plan import Instance, Plan
 from infra.planning.probes import (
@@ -154,7 +154,7 @@ class _Planner:
         if self.slices is not None:
             return self.slices.region
         location = self.accelerator.locations[0]
-        return location.rsplit("-", 1)[0] if self.accelerator.platform is not Platform.CLOUD_RUN else location
+        return region_of(location) if self.accelerator.platform is not Platform.CLOUD_RUN else location
 
     def _engine(self, max_num_seqs: int) -> Engine:
         serving = self.settings.serving

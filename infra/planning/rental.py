@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from infra.catalog import Accelerator, Catalog, Price
-from infra.planning.slices import Provisioning, SlicesPlan
+from infra.planning.names import region_of
+from infra.planning.settings import Provisioning
+from infra.planning.slices import SlicesPlan
 
 MONTH_H = 730
 
@@ -127,7 +129,7 @@ class MachineRental(Rental):
 
     def replica(self, catalog: Catalog) -> Iterator[LineItem]:
         machine = self.accelerator.machine_type or self.accelerator.id
-        yield price_line(catalog, machine, 1, machine, self.zone.rsplit("-", 1)[0])
+        yield price_line(catalog, machine, 1, machine, region_of(self.zone))
 
 
 def price_line(catalog: Catalog, label: str, quantity: float, sku: str, region: str) -> LineItem:

@@ -20,6 +20,7 @@ SECRET_KEY = "hfToken"  # noqa: S105 the name of a setting
 """The one secret setting: settings hold only whether it is set."""
 
 Profile = Literal["latency", "balanced", "throughput"]
+Provisioning = Literal["flex-start", "spot", "on-demand"]
 
 
 def _duration(text: str) -> str:
@@ -208,7 +209,7 @@ class Tpu(Group):
         min_length=1,
         max_length=8,
     )
-    provisioning: Literal["flex-start", "spot", "on-demand"] = setting(
+    provisioning: Provisioning = setting(
         "flex-start", "How capacity is bought: flex-start runs at most 7 days and waits in a queue.", "flex-start"
     )
     max_run_duration: Duration = setting("24h", "When a flex-start slice ends, 10m to 7d.", "24h")

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from infra.catalog import Accelerator
 from infra.planning.gateway import GatewayPlan, plan_gateway
+from infra.planning.names import region_of
 from infra.planning.quantities import parse_duration
 from infra.planning.ranges import neighbour
-from infra.planning.settings import Settings
-
-Provisioning = Literal["flex-start", "spot", "on-demand"]
+from infra.planning.settings import Provisioning, Settings
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ class SlicesPlan:
     @property
     def region(self) -> str:
         """The zone's own, wherever the gateway is."""
-        return self.zone.rsplit("-", 1)[0]
+        return region_of(self.zone)
 
 
 def plan_slices(settings: Settings, accelerator: Accelerator) -> SlicesPlan | None:
