@@ -53,8 +53,7 @@ def clear(
 ) -> None:
     """Remove what is left of a slice of ours at `places`, each a project, a zone and a queued_id. Raises GoogleError."""
     for place in places:
-        zone = TpuZone(session, place["zone"], project=place["project"])
-        remove(zone, place["queued_id"], labels, progress)
+        remove(TpuZone.at(session, place), place["queued_id"], labels, progress)
 
 
 def seconds_left(started: str, max_run_duration_s: int | None, now: float) -> float | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from infra.errors import GoogleError
 from infra.google.access import Api
@@ -23,8 +23,8 @@ UNSUPPORTED = re.compile(r"not supported for accelerator type|[Aa]ccelerator typ
 
 
 class TpuZone:
-    """One project's TPUs in one zone. `project` is the session's unless it is given: what was made in a project has to be
-    looked for there, whatever the settings say now. `known_zones` are named where Google refuses this one."""
+    """One project's TPUs in one zone. `project` is the session's unless it is given. `known_zones` are named where Google
+    refuses this one."""
 
     def __init__(
         self, session: GoogleSession, zone: str, *, project: str = "", known_zones: Sequence[str] = ()
@@ -33,6 +33,11 @@ class TpuZone:
         self.zone = zone
         self._known_zones = tuple(place for place in known_zones if place != zone)
         self._parent = f"projects/{project or session.project}/locations/{zone}"
+
+    @classmethod
+    def at(cls, session: GoogleSession, place: Mapping[str, Any], known_zones: Sequence[str] = ()) -> Self:
+        """Where something was made, by its `project` and `zone`: it has to be looked for there, whatever is set now."""
+        return cls(session, place["zone"], project=place["project"], known_zones=known_zones)
 
     def create(self, queued_id: str, body: Mapping[str, Any]) -> Operation:
         """Ask for a slice. Repeating after a lost answer is safe: all attempts carry one request id.

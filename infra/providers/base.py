@@ -6,7 +6,6 @@ names in this package are frozen. A provider holds no state; secrets are read fr
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
@@ -31,17 +30,12 @@ _Failure.__qualname__ = "gemma4"
 class Provider(ResourceProvider):
     """Base of our providers: quiet errors, and a `read` that touches nothing."""
 
-    replace_active = False
-    """`tpu.replaceActive` of the running program: what a resource was given as an input is old where the engine asks about
-    a replacement that comes from upstream."""
-
     serialize_as_secret_always = False  # nothing secret is captured, and a secret provider makes every diff costly
 
     def configure(self, req: ConfigureRequest) -> None:
         """Keep the stack's own way to Google Cloud, decrypted, in this process only."""
         sys.tracebacklimit = 0  # in the provider's process: Pulumi prints what is left of the traceback
         self.access = Access.read(lambda key: req.config.get(f"gcp:{key}"))
-        self.replace_active = _may_replace(req.config.get("gemma4:tpu"))
 
     def session(self) -> GoogleSession:
         """A session for one operation: it is not for several threads, and the provider runs four."""
@@ -85,12 +79,6 @@ def progress_on(urn: str | None) -> Progress:
 def warning_on(urn: str | None) -> Progress:
     """A function that leaves a warning in the final diagnostics."""
     return _logger(urn, "WARNING", ephemeral=False)
-
-
-def _may_replace(tpu: str | None) -> bool:
-    """The permission in the text of the group `gemma4:tpu`; the program has checked it before any provider is asked."""
-    group = json.loads(tpu) if tpu else {}
-    return group.get("replaceActive") is True
 
 
 def _logger(urn: str | None, severity: str, *, ephemeral: bool) -> Progress:

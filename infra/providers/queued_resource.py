@@ -7,12 +7,13 @@ What even so is left behind, by a process that was killed, goes with the `SliceR
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, UpdateResult
+from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, ReadResult, Resource, UpdateResult
 
 from infra.errors import GoogleError
 from infra.google import tpu_types
@@ -91,6 +92,16 @@ class QueuedResource(Resource, module="gemma4", name=KIND):
 class QueuedResourceProvider(Provider):
     """Submits, adopts, watches and removes."""
 
+    replace_active = False
+    """`tpu.replaceActive` of the running program: what a resource was given as an input is old where the engine asks about
+    a replacement that comes from upstream."""
+
+    def configure(self, req: ConfigureRequest) -> None:
+        """The program has checked the group `gemma4:tpu` before any provider is asked."""
+        super().configure(req)
+        tpu = req.config.get("gemma4:tpu")
+        self.replace_active = bool(tpu) and json.loads(tpu).get("replaceActive") is True
+
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Ask for the slice, or take back the one that was asked for when the answer was lost."""
         progress = progress_on(props.get("urn"))
@@ -146,7 +157,7 @@ class QueuedResourceProvider(Provider):
 
     def _zone(self, props: Mapping[str, Any], session: GoogleSession | None = None) -> TpuZone:
         known = props["known_zones"]
-        return TpuZone(session or self.session(), props["zone"], project=props["project"], known_zones=known)
+        return TpuZone.at(session or self.session(), props, known_zones=known)
 
     def _refuse_if_serving(self, olds: Mapping[str, Any], keys: list[str]) -> None:
         session = self.session()

@@ -91,7 +91,7 @@ class ServingSpecProvider(Provider):
         return {**props, "applied": _digest(props["metadata"])}
 
     def _zone(self, props: Mapping[str, Any]) -> TpuZone:
-        return TpuZone(self.session(), props["zone"], project=props["project"])
+        return TpuZone.at(self.session(), props)
 
 
 def _digest(metadata: Mapping[str, str]) -> str:

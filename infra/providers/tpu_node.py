@@ -98,7 +98,7 @@ class TpuNodeProvider(Provider):
         return {**props, **_seen(node)}
 
     def _zone(self, props: Mapping[str, Any]) -> TpuZone:
-        return TpuZone(self.session(), props["zone"], project=props["project"])
+        return TpuZone.at(self.session(), props)
 
 
 def _seen(node: Node | None) -> dict[str, str]:

@@ -163,7 +163,9 @@ class SliceStack:
 
     def allow_replacement(self) -> None:
         """Set `tpu.replaceActive`."""
-        self.providers["queue"].replace_active = True
+        queue = self.providers["queue"]
+        assert isinstance(queue, QueuedResourceProvider)
+        queue.replace_active = True
 
     def _apply(self, resource: str, news: dict[str, Any]) -> None:
         news = _given(news)
