@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 import sys
 from collections.abc import Sequence
 from typing import Annotated, NoReturn
@@ -276,8 +275,10 @@ def run(arguments: Sequence[str]) -> int:
 
 def _report(error: Gemma4Error, faults: Sequence[Fault], verdict: str, code: int, arguments: Sequence[str]) -> int:
     if "--json" in arguments:
+        from infra.ops.output import print_json
+
         listed = [{"key": f.key, "fact": f.fact, "consequence": f.consequence, "fix": f.fix} for f in faults]
-        print(json.dumps({"schema": 1, "verdict": verdict, "error": str(error), "faults": listed}, indent=2))
+        print_json({"verdict": verdict, "error": str(error), "faults": listed})
         return code
     if not faults:
         print(f"{verdict}: {error}", file=sys.stderr)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 from rich.table import Table
 
+from infra.ops.output import print_json
 from infra.planning.quantities import read_rate, read_usd
 from infra.planning.recommend import Candidate, Need, Recommendation, recommend
 from infra.planning.report.terminal import show
@@ -17,12 +17,7 @@ def show_recommendations(need: Need, *, top: int, as_json: bool) -> bool:
     """Print at most `top` candidates; False where nothing in the catalog meets the need."""
     found = recommend(need)
     if as_json:
-        print(
-            json.dumps(
-                {"schema": 1, "candidates": [_data(c) for c in found.candidates[:top]], "rejected": found.rejected},
-                indent=2,
-            )
-        )
+        print_json({"candidates": [_data(c) for c in found.candidates[:top]], "rejected": found.rejected})
     elif found.candidates:
         _show(need, found, top)
     else:

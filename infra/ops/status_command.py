@@ -14,6 +14,7 @@ from rich.table import Table
 
 from infra.errors import Gemma4Error
 from infra.ops.inputs import plan_stack, project_root
+from infra.ops.output import print_json
 from infra.planning.plan import Plan
 from infra.planning.quantities import read_rate
 
@@ -27,9 +28,7 @@ def show_status(stack: str, *, as_json: bool) -> None:
     plan = plan_stack(stack, root=root).plan
     found = checks_in(export(root, stack))
     if as_json:
-        print(
-            json.dumps({"schema": 1, "stack": stack, "plannedSpec": plan.command.spec_hash, "checks": found}, indent=2)
-        )
+        print_json({"stack": stack, "plannedSpec": plan.command.spec_hash, "checks": found})
     elif not found:
         print(f"{stack}: nothing has been checked yet; deploy it with: pulumi up -s {stack}")
     for check in [] if as_json else found:
