@@ -67,7 +67,7 @@ def _cloud_run(plan: Plan, secrets: Secrets) -> Outputs:
             generation=service.service.latest_ready_revision,
             log={"kind": "service", "name": plan.names.prefix, "location": plan.region},
         ),
-        opts=pulumi.ResourceOptions(parent=service, depends_on=service.callable),
+        opts=pulumi.ResourceOptions(parent=service, depends_on=[*service.callable, *foundation.deployers]),
     )
     return _outputs(plan, foundation, service.service.uri, weights)
 

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from infra.errors import GoogleError
+from infra.google.access import Access
 from infra.google.identity import IdentityTokens, expiry, gcloud_token, outlast_fresh_grants
+from infra.providers import serving_check
+from infra.providers.serving_check import ServingCheckProvider
+from infra.serving.check import run_check
 from tests.fakes.google import FakeGoogle
 from tests.fakes.google.client import FakeTime, session
 from tests.fakes.google.iam import id_token
+from tests.fakes.vllm import FakeVllm
 from tests.test_google_session import service_account_key
 
 URL = "https://gemma-123.us-east4.run.app"
@@ -138,6 +144,90 @@ class TestFreshGrants:
     def test_another_answer_is_not_asked_twice(self, fake: FakeGoogle, time: FakeTime) -> None:
         assert outlast_fresh_grants(lambda: 503, tokens=tokens(fake, time), sleep=time.sleep) == 503
         assert time.pauses == []
+
+
+EXPECTED = {"model": "gemma", "specHash": "spec-1", "maxModelLen": 4096, "promptTokens": 64}
+OFF = {"tools": False, "reasoning": False, "image": False, "audio": False}
+
+
+class TestACheckWhoseGrantIsFresh:
+    """The grant of access.deployers counts from second 60; until then the caller has another identity, or none."""
+
+    @pytest.fixture
+    def server(self) -> Iterator[FakeVllm]:
+        with FakeVllm() as running:
+            yield running
+
+    def check(
+        self,
+        server: FakeVllm,
+        fake: FakeGoogle,
+        time: FakeTime,
+        monkeypatch: pytest.MonkeyPatch,
+        own: Callable[[str], str] = unable,
+        gcloud: Callable[[str], str] = unable,
+    ) -> float:
+        """Run the provider's check; return for how many seconds it waited."""
+        monkeypatch.setattr(serving_check, "IdentityTokens", partial(IdentityTokens, own=own, gcloud=gcloud))
+        monkeypatch.setattr(serving_check, "GoogleSession", lambda _access: session(fake, time))
+        monkeypatch.setattr(serving_check, "run_check", partial(run_check, clock=time.clock, sleep=time.sleep))
+        provider, began = ServingCheckProvider(), time.now
+        provider.access = Access(project="demo-project")
+        provider.create(
+            {
+                "url": server.url,
+                "path": "",
+                "generation": "1",
+                "expected": EXPECTED | OFF,
+                "predictedKvTokens": [1, 2, 3],
+                "readyTimeoutS": 600,
+                "invoker": INVOKER,
+                "log": {"kind": "service", "name": "gemma4-l4", "location": "us-east4"},
+                "skipped": "",
+            }
+        )
+        return time.now - began
+
+    @pytest.fixture
+    def granted_at_60(self, fake: FakeGoogle, time: FakeTime, monkeypatch: pytest.MonkeyPatch) -> None:
+        fake.iamcredentials.refuse(INVOKER)
+        began, sleep = time.now, time.sleep
+
+        def sleeping(seconds: float) -> None:
+            sleep(seconds)
+            if time.now - began >= 60:
+                fake.iamcredentials.allow(INVOKER)
+
+        monkeypatch.setattr(time, "sleep", sleeping)
+
+    @pytest.mark.parametrize("way", ["gcloud", "own"])
+    @pytest.mark.usefixtures("granted_at_60")
+    def test_a_wrong_identity_is_dropped_once_the_right_one_can_be_had(
+        self, server: FakeVllm, fake: FakeGoogle, time: FakeTime, monkeypatch: pytest.MonkeyPatch, way: str
+    ) -> None:
+        server.lets_in = lambda token: bool(token) and claims(token).get("email") == INVOKER
+        stranger = id_token(URL, "me@example.com", time.now + 3600, 1)
+        waited = self.check(server, fake, time, monkeypatch, **{way: lambda _: stranger})
+        assert 60 <= waited <= 70
+
+    @pytest.mark.usefixtures("granted_at_60")
+    def test_an_owner_s_own_identity_gets_through_at_once(
+        self, server: FakeVllm, fake: FakeGoogle, time: FakeTime, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        owner = id_token(URL, "owner@example.com", time.now + 3600, 1)
+        server.lets_in = lambda token: token == owner
+        assert self.check(server, fake, time, monkeypatch, gcloud=lambda _: owner) == 0
+        assert len(fake.sent("POST", "generateIdToken")) == 1, "a token that is taken is kept"
+
+    def test_a_grant_that_never_comes_says_whose_token_was_refused(
+        self, server: FakeVllm, fake: FakeGoogle, time: FakeTime, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        fake.iamcredentials.refuse(INVOKER)
+        server.lets_in = lambda _: False
+        stranger = id_token(URL, "me@example.com", time.now + 3600, 1)
+        with pytest.raises(Exception, match="made with gcloud; not made acting as invoker@") as caught:
+            self.check(server, fake, time, monkeypatch, gcloud=lambda _: stranger)
+        assert stranger not in str(caught.value)
 
 
 class TestGcloud:

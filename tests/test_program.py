@@ -358,6 +358,14 @@ class TestOptionsOfAStack:
         ]
 
     @platforms
+    def test_a_check_waits_for_the_grants_of_its_deployers(self, name: str) -> None:
+        ran = run_with(name, access={"deployers": ["user:me@example.com"]})
+        (grant,) = of_type(ran, "serviceaccount/iAMMember:IAMMember")
+        checks = of_type(ran, ":ServingCheck")
+        assert checks
+        assert all(grant.urn in check.depends_on for check in checks)
+
+    @platforms
     def test_taking_one_member_out_leaves_every_other_grant_alone(self, name: str) -> None:
         """A grant that moved to another member's name would be replaced, and its old member's right deleted."""
         ann, ben = "group:ann@example.com", "serviceAccount:ben@my-project.iam.gserviceaccount.com"

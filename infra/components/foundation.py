@@ -34,6 +34,8 @@ class Foundation(pulumi.ComponentResource):
     """The server's own identity."""
     invoker: gcp.serviceaccount.Account
     """May call the endpoint; the serving check and operators act as it."""
+    deployers: list[pulumi.Resource]
+    """The grants with which the configured deployers act as the invoker: the serving check needs its caller's."""
     token_secret: pulumi.Output[str] | None
     """Resource name of the secret that holds the Hugging Face token (`projects/…/secrets/…`), None where there is none."""
 
@@ -43,7 +45,7 @@ class Foundation(pulumi.ComponentResource):
         self.apis = [self._api(api) for api in self._needed(args)]
         self.runtime = self.account("runtime", args.plan.names.prefix, "runs the server")
         self.invoker = self.account("invoker", args.plan.names.invoker, "may call the endpoint")
-        self._let_deployers_check()
+        self.deployers = self._let_deployers_check()
         self.token_secret, self._token_ready = self._token(args)
         self.register_outputs({"runtime": self.runtime.email, "invoker": self.invoker.email})
 
@@ -83,8 +85,8 @@ class Foundation(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self),
         )
 
-    def _let_deployers_check(self) -> None:
-        for suffix, member in by_name(self._plan.settings.access.deployers).items():
+    def _let_deployers_check(self) -> list[pulumi.Resource]:
+        return [
             gcp.serviceaccount.IAMMember(
                 f"{self._name}-deployer-{suffix}",
                 service_account_id=self.invoker.name,
@@ -92,6 +94,8 @@ class Foundation(pulumi.ComponentResource):
                 member=member,
                 opts=pulumi.ResourceOptions(parent=self),
             )
+            for suffix, member in by_name(self._plan.settings.access.deployers).items()
+        ]
 
     def _token(self, args: FoundationArgs) -> tuple[pulumi.Output[str] | None, list[pulumi.Resource]]:
         existing = self._plan.settings.hf_token_secret

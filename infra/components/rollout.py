@@ -55,7 +55,9 @@ class Rollout(pulumi.ComponentResource):
             check = ServingCheck(
                 f"{name}-{slice_name}-check",
                 self._expected(slice_name, one),
-                opts=pulumi.ResourceOptions(parent=self, depends_on=[*args.gateway.callable, spec]),
+                opts=pulumi.ResourceOptions(
+                    parent=self, depends_on=[*args.gateway.callable, *args.foundation.deployers, spec]
+                ),
             )
             last = [check]
         self.register_outputs({})

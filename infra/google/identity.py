@@ -2,6 +2,7 @@
 
 Impersonating the stack's invoker account comes first: it works for a person, a service account and workload identity
 federation alike. Then the caller's own identity, then gcloud. All of them use the service's base URL as the audience.
+Whoever is refused with a token says so (`forget`): the next one begins at the first way again, whose grant may count by then.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ class IdentityTokens:
         self._own = own or self._own_identity
         self._gcloud = gcloud or gcloud_token
         self._kept: dict[str, str] = {}
+        self.way = ""
+        """How the last token was made and what failed before, in words; empty before the first."""
 
     def token(self, audience: str) -> str:
         """A token for a service's base URL, good for five more minutes at least; GoogleError names the missing role."""
@@ -65,11 +68,14 @@ class IdentityTokens:
             if make is None:
                 continue
             try:
-                return make(audience)
+                token = make(audience)
             except GoogleError as error:
                 if is_transient(error) and error.status:
                     raise
                 refusals.append(f"{way}: {error}")
+            else:
+                self.way = "; ".join((f"made {way}", *(f"not made {refusal}" for refusal in refusals)))
+                return token
         raise self._nobody_can(audience, refusals)
 
     def _impersonated(self, audience: str) -> str:
@@ -128,13 +134,17 @@ def gcloud_token(audience: str) -> str:
         raise GoogleError("it is not installed.")
     why = "it gave none."
     for audiences in ([f"--audiences={audience}"], []):
-        done = subprocess.run(  # noqa: S603 - a fixed command, no shell
-            [gcloud, "auth", "print-identity-token", *audiences],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        try:
+            done = subprocess.run(  # noqa: S603 - a fixed command, no shell
+                [gcloud, "auth", "print-identity-token", *audiences],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise GoogleError("it did not answer within 60 s.") from None
         if done.returncode == 0 and done.stdout.strip():
             return done.stdout.strip()
         why = " ".join(done.stderr.split())[:300] or why

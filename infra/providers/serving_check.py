@@ -85,13 +85,18 @@ class ServingCheckProvider(Provider):
         tokens = IdentityTokens(session, invoker=props["invoker"])
         try:
             _first_token(tokens, props["url"], session, progress)
-            client = ServingClient(props["url"], token=lambda: tokens.token(props["url"]), prefix=props["path"])
+            client = ServingClient(
+                props["url"],
+                token=lambda: tokens.token(props["url"]),
+                on_refusal=tokens.forget,
+                prefix=props["path"],
+            )
             log_tail = partial(_log_tail, session, props["log"])
             return run_check(client, expectation(props), progress=progress, log_tail=log_tail).to_dict()
         except GoogleError as error:
             fail(f"serving check, stage identity: {error}")
         except ServingError as error:
-            fail(str(error))
+            fail(f"{error}\nThe token was {tokens.way}." if error.status in (401, 403) else str(error))
 
 
 def _first_token(tokens: IdentityTokens, url: str, session: GoogleSession, progress: Progress) -> None:

@@ -95,6 +95,8 @@ class ChatAnswer:
 class ServingClient:
     """`base_url` is the service's, without a path; `prefix` selects one slice behind a gateway, e.g. /slices/blue.
 
+    `on_refusal` is called when a token was refused, before the error is raised: the next one should be another.
+
     ServingError where an identity token would travel unencrypted.
     """
 
@@ -103,6 +105,7 @@ class ServingClient:
         base_url: str,
         *,
         token: Callable[[], str | None] | None = None,
+        on_refusal: Callable[[], None] = lambda: None,
         prefix: str = "",
         timeouts: Timeouts | None = None,
         clock: Callable[[], float] = time.perf_counter,
@@ -115,6 +118,7 @@ class ServingClient:
         self.audience = f"{address.scheme}://{address.netloc}"
         self._root = base_url.rstrip("/") + prefix.rstrip("/")
         self._token = token
+        self._on_refusal = on_refusal
         self._timeouts = timeouts or Timeouts()
         self._clock = clock
         self._http: requests.Session | None = None
@@ -182,6 +186,8 @@ class ServingClient:
                 stream=stream,
             ) as response:
                 if response.status_code != 200:
+                    if response.status_code in (401, 403):
+                        self._on_refusal()
                     raise refused(response, what, audience=self.audience, token_sent=bool(token))
                 yield response
         except requests.RequestException as error:

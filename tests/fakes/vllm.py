@@ -11,7 +11,7 @@ import base64
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
 from tests.fakes.vllm_http import Cut, Reply, server_at
@@ -65,6 +65,8 @@ class FakeVllm:
         self.version: str | None = "0.32.0"
         self.kv_tokens: int | None = 30_000
         self.token_pause_s = 0.0
+        self.lets_in: Callable[[str], bool] = lambda _: True
+        """Whether Cloud Run's front end takes an identity token."""
         self.requests: list[tuple[str, str, Any]] = []
         self.tokens_seen: set[str] = set()
         """What came in Authorization headers."""
@@ -95,11 +97,14 @@ class FakeVllm:
     def _receive(self, method: str, path: str, headers: Mapping[str, str], body: Any) -> Reply:
         prefix = next((prefix for prefix in self.prefixes if prefix and path.startswith(prefix)), "")
         with self._lock:
-            self.tokens_seen.add(headers.get("authorization", "").removeprefix("Bearer "))
+            token = headers.get("authorization", "").removeprefix("Bearer ")
+            self.tokens_seen.add(token)
             self.requests.append((method, path.removeprefix(prefix), body))
             spared = self.mode == "busy" and method == "GET"
             refused = self.mode in PASSING and self.refusals_left != 0 and not spared
             self.refusals_left -= 1 if refused and self.refusals_left > 0 else 0
+        if not self.lets_in(token):
+            return Reply(403, CLOUD_RUN_403)
         if self._dead and self.mode == "cannot generate":
             raise Cut
         return self._refusal() if refused else self._answer(path.removeprefix(prefix), body)
