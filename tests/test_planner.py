@@ -49,6 +49,14 @@ def pinned_facts() -> Catalog:
     return facts
 
 
+def gated_facts() -> Catalog:
+    """The catalog as it would be if the Hub asked for an accepted licence."""
+    facts = Catalog()
+    gated = {name: model.model_copy(update={"gated": True}) for name, model in facts.models.items()}
+    facts.__dict__["_models_file"] = (facts.architectures, facts.assistants, gated)
+    return facts
+
+
 class TestTheVerdict:
     def test_every_shipped_stack_fits_or_is_tight(self) -> None:
         assert {name: shipped(name).refusals for name in stack_names(ROOT)} == dict.fromkeys(stack_names(ROOT), ())
@@ -278,10 +286,20 @@ class TestPins:
 
 class TestNotes:
     def test_a_gated_model_without_a_token_asks_for_one(self) -> None:
-        asked = [note for note in plan(L4).notes if "gemma4:hfToken" in note]
-        assert len(asked) == 1
-        for typed in ({"hfTokenSecret": "hf-token"}, {"weights__source": "existing", "weights__bucket": "filled"}):
-            assert not [note for note in plan(L4, **typed).notes if "hfToken" in note]
+        def asked(**typed: Any) -> list[str]:
+            one = make_plan("test", L4, {path.replace("__", "."): v for path, v in typed.items()}, facts=gated_facts())
+            return [note for note in one.notes if "hfToken" in note]
+
+        assert asked() == [
+            "google/gemma-4-12B-it-qat-w4a16-ct is gated: pulumi config set --secret gemma4:hfToken, or set hfTokenSecret."
+        ]
+        assert not asked(hfTokenSecret="hf-token")
+        assert not asked(weights__source="existing", weights__bucket="filled")
+
+    @pytest.mark.parametrize("model", sorted(catalog().models))
+    def test_no_token_is_asked_for_where_nothing_is_gated(self, model: str) -> None:
+        assert not catalog().model(model).gated
+        assert not [note for note in plan({"model": model, "accelerator": "rtx-pro-6000"}).notes if "hfToken" in note]
 
     def test_whoever_may_call_or_deploy_ends_its_note(self) -> None:
         member = ["group:ml@example.com"]

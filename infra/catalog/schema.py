@@ -161,6 +161,7 @@ class Model(Row):
     """Catalog id of the MTP drafter trained for it."""
     min_vllm: str
     gated: bool
+    """Whether Hugging Face asks for an accepted licence and a token before it gives the files."""
     source: Source
 
 

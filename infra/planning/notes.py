@@ -12,9 +12,8 @@ from infra.planning.vllm import Engine
 
 def access_notes(settings: Settings, model: Model) -> Iterator[str]:
     """What is still to be set before the weights can be had, the check can ask, and anybody can call."""
-    if settings.weights.source != "existing" and not (settings.hf_token or settings.hf_token_secret):
-        need = "is assumed to be gated" if model.gated else "may ask for a token"
-        yield f"{model.hub_id} {need}: pulumi config set --secret gemma4:hfToken, or set hfTokenSecret."
+    if model.gated and settings.weights.source != "existing" and not (settings.hf_token or settings.hf_token_secret):
+        yield f"{model.hub_id} is gated: pulumi config set --secret gemma4:hfToken, or set hfTokenSecret."
     if not settings.access.deployers:
         yield (
             "The check after deployment acts as the stack's invoker account: list who deploys under access.deployers, "

@@ -305,7 +305,9 @@ class Settings(Group):
     labels: dict[LabelKey, LabelValue] = setting({}, "Labels of every resource, beside our own.", {"team": "ml"})
     deletion_protection: bool = setting(False, "Refuse to delete or replace the service.", True)
     hf_token: bool = setting(
-        False, "Hugging Face token: only ever set with `pulumi config set --secret gemma4:hfToken`."
+        False,
+        "Hugging Face token, only ever set with `pulumi config set --secret gemma4:hfToken`. Gemma 4 is not gated and "
+        "needs none; with one, the Hub answers more requests before it slows down.",
     )
     hf_token_secret: str | None = setting(
         None,
