@@ -6,7 +6,10 @@ import ast
 import io
 import json
 import re
+import threading
+import time
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -270,6 +273,18 @@ class TestSmallThings:
             late._token()
         assert token_files(tmp_path) == []
 
+    def test_a_status_file_that_could_not_be_written_is_written_later_though_nothing_changes(
+        self, tmp_path: Path
+    ) -> None:
+        file, reported = tmp_path / "status.json", threading.Event()
+        blocked = file.with_name(f".{file.name}.new")
+        blocked.mkdir()
+        status = Status(Journal(io.StringIO()), file, lambda text: reported.set(), 0.01, 60)
+        status.set(stage="serving")
+        assert reported.wait(10)  # the change has gone through: only the file is missing, and nothing else will happen
+        blocked.rmdir()
+        assert until(lambda: file.is_file() and json.loads(file.read_text())["stage"] == "serving")
+
     def test_callers_are_counted_without_the_machine_itself(self, tmp_path: Path) -> None:
         table = tmp_path / "tcp"
         table.write_text(
@@ -297,6 +312,14 @@ class TestSmallThings:
         write_private(path, "new")
         assert path.read_text() == "new"
         assert path.stat().st_mode & 0o777 == 0o600
+
+
+def until(holds: Callable[[], bool], seconds: float = 10) -> bool:
+    """Wait until `holds`, or for `seconds`, and return the last answer."""
+    end = time.monotonic() + seconds
+    while not holds() and time.monotonic() < end:
+        time.sleep(0.005)
+    return holds()
 
 
 def first_column(heading: str) -> set[str]:

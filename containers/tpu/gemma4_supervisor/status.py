@@ -24,7 +24,7 @@ class Status:
     """Fields as README.md lists them. Shared by all threads.
 
     Published soon after a change, but at most every `every_s`; and at least every `cap_s`, so that one that is older
-    says that nobody writes it any more.
+    says that nobody writes it any more. A file that cannot be written is tried again every `every_s`, changed or not.
     """
 
     def __init__(
@@ -103,8 +103,8 @@ class Status:
     def _report(self) -> None:
         failures = 0
         while True:
-            if failures or not self._fresh.wait(self._cap_s):
-                self._write_file()  # nothing has changed but the time
+            if failures or not self._fresh.wait(self._cap_s if self._is_written else self._every_s):
+                self._write_file()  # nothing has changed but the time, or the disk has room again
             self._fresh.clear()
             try:
                 self._publish(self._text())
