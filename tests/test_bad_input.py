@@ -438,17 +438,18 @@ REFUSED = (
         (
             "tpu.zone: us-west1-a is not known to offer TPU v6e, 4 chips. The deployment would be refused after images and "
             "weights are in place. Write one of: us-east5-a, us-east5-b, europe-west4-a, asia-northeast1-b, "
-            "us-central1-b, us-east1-d, southamerica-west1-a.",
+            "southamerica-west1-a.",
         ),
         MOE,
         "v6e-4",
     ),
     Example(
-        "flex-start in a zone that has none",
-        "gemma4:tpu: {zone: us-east1-d}",
+        "flex-start in a zone that refuses it",
+        "gemma4:tpu: {zone: us-south1-a}",
         (
-            "tpu.zone: us-east1-d is not known to take flex-start requests. The TPU API would refuse the request. Write "
-            "one of: us-east5-a, us-east5-b, europe-west4-a, asia-northeast1-b, or another tpu.provisioning.",
+            "tpu.zone: Google was seen to refuse flex-start requests for TPU v6e in us-south1-a. The TPU API would refuse "
+            "this one too. Write one of: us-east5-a, us-east5-b, europe-west4-a, asia-northeast1-b, southamerica-west1-a, "
+            "or another tpu.provisioning.",
         ),
         MOE,
         "v6e-4",
@@ -755,6 +756,17 @@ WARNED = (
             "follows from it. Take it out.",
             "weights.access: has no effect on a TPU slice: the weights are copied into memory. Nothing follows from it. "
             "Take it out.",
+        ),
+        MOE,
+        "v6e-4",
+    ),
+    Example(
+        "flex-start in a zone where nobody was seen to ask",
+        "gemma4:tpu: {zone: us-east1-d}",
+        (
+            "tpu.zone: whether us-east1-d takes flex-start requests is not known: nobody was seen to ask. If it does not, "
+            "the TPU API says so within seconds, and no slice is paid for. Seen to take them: us-east5-a, us-east5-b, "
+            "europe-west4-a, asia-northeast1-b, southamerica-west1-a.",
         ),
         MOE,
         "v6e-4",

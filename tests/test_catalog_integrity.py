@@ -96,6 +96,13 @@ class TestAccelerators:
         assert tpu.host_memory_gib == accelerator.host_memory_gib
         assert set(tpu.flex_start_zones) <= set(accelerator.locations)
         assert accelerator.locations[0] in tpu.flex_start_zones
+        assert set(tpu.flex_start_refused_zones) <= set(accelerator.locations) - set(tpu.flex_start_zones)
+
+    def test_all_shapes_of_one_generation_are_in_the_same_zones(self) -> None:
+        shapes = [row for row in ACCELERATORS if row.tpu]
+        assert len({row.locations for row in shapes}) == 1
+        assert len(shapes[0].locations) == 18, "as the TPU API listed them"
+        assert len({(row.tpu.flex_start_zones, row.tpu.flex_start_refused_zones) for row in shapes if row.tpu}) == 1
 
     def test_defaults_are_where_the_published_deployments_ran(self) -> None:
         assert CATALOG.accelerator("l4").locations[0] == "us-east4"

@@ -186,6 +186,20 @@ class TestWhatAGatewayTakesFromScaling:
         assert "512" in meaning
 
 
+class TestZonesOfSlices:
+    def test_a_zone_is_refused_only_where_google_refused_or_has_no_such_machine(self) -> None:
+        tpu = catalog().accelerator("v6e-4").tpu
+        assert tpu is not None
+        for zone in catalog().accelerator("v6e-4").locations:
+            one = plan(MOE, tpu__zone=zone)
+            told = [fault.key for fault in one.warnings if fault.key == "tpu.zone"]
+            assert one.refused == (zone in tpu.flex_start_refused_zones)
+            assert bool(told) == (zone not in (*tpu.flex_start_refused_zones, *tpu.flex_start_zones))
+            assert not plan(MOE, tpu__zone=zone, tpu__provisioning="on-demand").refused
+        assert not plan(MOE, tpu__zone="southamerica-west1-a").warnings
+        assert plan(MOE, tpu__zone="us-west1-a").refused
+
+
 class TestSettingsWithoutEffect:
     def test_every_one_in_the_tables_exists(self) -> None:
         known = {path for path, _ in known_paths()}

@@ -202,7 +202,9 @@ class TpuLimits(Row):
     """Quota of flex-start and spot, in chips."""
     quota_on_demand: str
     flex_start_zones: tuple[str, ...]
-    """Zones documented for flex-start or seen to accept such a request; others refuse or are unknown."""
+    """Zones documented for flex-start or seen to accept such a request."""
+    flex_start_refused_zones: tuple[str, ...] = ()
+    """Zones where Google was seen to refuse flex-start for this generation; what is in neither list is unknown."""
 
 
 class Accelerator(Row):

@@ -45,24 +45,33 @@ def check_combination(
 
 def _location(settings: Settings, accelerator: Accelerator, location: str) -> Iterator[Fault]:
     key = "tpu.zone" if accelerator.platform is Platform.TPU_QUEUED_RESOURCE else "region"
+    flex = accelerator.tpu if settings.tpu.provisioning == "flex-start" else None
     if location not in (*accelerator.locations, *accelerator.invited_locations):
         yield Fault(
             key,
             f"{location} is not known to offer {accelerator.title}.",
             "The deployment would be refused after images and weights are in place.",
-            f"Write one of: {', '.join(accelerator.locations)}.",
+            f"Write one of: {', '.join(flex.flex_start_zones if flex else accelerator.locations)}.",
         )
-    elif (
-        accelerator.tpu
-        and settings.tpu.provisioning == "flex-start"
-        and location not in accelerator.tpu.flex_start_zones
-    ):
+    elif flex and location in flex.flex_start_refused_zones:
         yield Fault(
             key,
-            f"{location} is not known to take flex-start requests.",
-            "The TPU API would refuse the request.",
-            f"Write one of: {', '.join(accelerator.tpu.flex_start_zones)}, or another tpu.provisioning.",
+            f"Google was seen to refuse flex-start requests for TPU v6e in {location}.",
+            "The TPU API would refuse this one too.",
+            f"Write one of: {', '.join(flex.flex_start_zones)}, or another tpu.provisioning.",
         )
+
+
+def _untried_zone(settings: Settings, accelerator: Accelerator, location: str) -> Iterator[Fault]:
+    """A warning where nobody is known to have asked for flex-start: the answer costs nothing, so it is no refusal."""
+    tpu = accelerator.tpu
+    if tpu is None or settings.tpu.provisioning != "flex-start" or location not in accelerator.locations:
+        return
+    if location not in (*tpu.flex_start_zones, *tpu.flex_start_refused_zones):
+        fact = f"whether {location} takes flex-start requests is not known: nobody was seen to ask."
+        consequence = "If it does not, the TPU API says so within seconds, and no slice is paid for."
+        fix = f"Seen to take them: {', '.join(tpu.flex_start_zones)}."
+        yield Fault("tpu.zone", fact, consequence, fix)
 
 
 def _parallelism(settings: Settings, architecture: Architecture, accelerator: Accelerator) -> Iterator[Fault]:
@@ -212,6 +221,7 @@ def _cloud_run(settings: Settings, accelerator: Accelerator) -> Iterator[Fault]:
 
 def _warnings(settings: Settings, accelerator: Accelerator, location: str) -> Iterator[Fault]:
     scaling, seqs = settings.scaling, settings.serving.max_num_seqs
+    yield from _untried_zone(settings, accelerator, location)
     if location in accelerator.invited_locations:
         fact = f"{location} offers {accelerator.title} by invitation only."
         yield Fault(
