@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help plan test check golden bench-plan bench-staging bench-gateway requirements clean
+.PHONY: help plan test check test-wheel golden bench-plan bench-staging bench-gateway requirements clean
 
 help: ## what there is to run
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ check: $(VENV)/.dev ## format, lint, types, and the staircase of imports
 	@$(BIN)/mypy
 	@$(BIN)/mypy --python-version 3.10 containers/tpu/gemma4_supervisor
 	@$(BIN)/lint-imports --no-logo
+
+test-wheel: $(VENV)/.run ## build the wheel, install it into an empty environment, and plan with it in another folder
+	@scripts/test_wheel.sh $(BIN)
 
 golden: $(VENV)/.dev ## regenerate the golden plans and the README's output; read the diff before committing it
 	@$(BIN)/python -m tests.golden

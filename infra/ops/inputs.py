@@ -14,7 +14,21 @@ from infra.planning.planner import make_plan
 from infra.planning.report.data import SCHEMA
 from infra.planning.stackfile import UNREADABLE, StackFile, parse_yaml, read_stack, stack_names
 
-CHECKOUT = Path(__file__).resolve().parents[2]
+
+def _program_folder() -> Path:
+    """Return the folder with `__main__.py`, the stacks that ship, and the containers: the checkout, or where an
+    installed wheel has put its data files."""
+    checkout = Path(__file__).resolve().parents[2]
+    if (checkout / "Pulumi.yaml").is_file():
+        return checkout
+    from importlib.metadata import files  # only where there is no checkout: it costs a start 10 ms
+
+    return next(
+        (Path(str(file.locate())).parent for file in files("gemma4") or () if file.name == "Pulumi.yaml"), checkout
+    )
+
+
+CHECKOUT = _program_folder()
 """Where this program and its `__main__.py` lie."""
 
 
@@ -28,12 +42,13 @@ class Planned:
 
 
 def project_root() -> Path:
-    """The folder with the stack files: one with Pulumi.yaml at or above the current one, else our own checkout."""
+    """Return the folder with the stack files: one with Pulumi.yaml at or above the current one, else the current one if
+    it has any, else our own."""
     here = Path.cwd()
     for folder in (here, *here.parents):
         if (folder / "Pulumi.yaml").is_file() and stack_names(folder):
             return folder
-    return CHECKOUT
+    return here if stack_names(here) else CHECKOUT
 
 
 def plan_stack(stack: str, assignments: Sequence[str] = (), *, root: Path | None = None) -> Planned:
