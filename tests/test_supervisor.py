@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from containers.tpu import parcel
-from tests.fakes.docker import Behaviour
+from tests.fakes.docker import Behaviour, _Vllm
 from tests.fakes.google.wire import error_body
 from tests.fakes.tpu_machine import BUCKET, HF_TOKEN, MANIFEST, MODEL, PREFIX, QUICK, REGISTRY, TpuMachine
 from tests.test_supervisor_parts import first_column
@@ -438,20 +438,6 @@ class TestAServerThatFalls:
         assert serving.container.id == before
         assert not serving.errors
 
-    def test_silent_is_out_of_reach(self, serving: TpuMachine) -> None:
-        serving.machine.docker.behaviour("spec-a").silent = True
-        serving.until(lambda: serving.machine.firewall.state == "closed", "the port to close")
-
-    def test_silent_to_us_but_busy_for_others_stays_open(self, serving: TpuMachine) -> None:
-        serving.machine.docker.behaviour("spec-a").silent = True
-        asked, end = serving.container.questions, time.monotonic() + 1.2  # four times as long as an answer may take
-        while time.monotonic() < end:
-            serving.container.tokens += 1
-            time.sleep(0.005)
-        assert serving.machine.doings == []
-        assert serving.status["stage"] == "serving"
-        assert 1 <= serving.container.questions - asked <= 3  # three looks of four do without
-
     def test_failing_is_out_of_reach_also_while_an_old_answer_goes_on(self, serving: TpuMachine) -> None:
         over = threading.Event()
 
@@ -472,11 +458,6 @@ class TestAServerThatFalls:
         serving.want("spec-a", model="google/gemma-4-tiny")
         serving.until(lambda: "google/gemma-4-tiny" in serving.container.asked, "a question with the other name")
         assert serving.container.id == before
-
-    def test_too_busy_to_answer_us_stays_open(self, serving: TpuMachine) -> None:
-        serving.machine.docker.behaviour("spec-a").busy = True
-        serving.until(lambda: serving.container.questions >= 5, "some questions that time out")
-        assert serving.machine.doings == []
 
     def test_ill_for_long_is_started_afresh(self, tmp_path: Path) -> None:
         tpu = TpuMachine(tmp_path, UNWELL_S="0.2")
@@ -502,6 +483,108 @@ class TestAServerThatFalls:
         serving.machine.failing["iptables-restore"] = "iptables: Permission denied"
         serving.machine.docker.behaviour("spec-a").generates = False
         serving.until_trouble("port", "the port cannot be closed")
+
+
+class TestLoadIsNoIllness:
+    """A server that generates for somebody keeps its port and its container, however slowly it answers us."""
+
+    @pytest.fixture
+    def loaded(self, tmp_path: Path) -> Iterator[TpuMachine]:
+        """Serves spec-b, which has not proven itself, after spec-a, which has; patience is short."""
+        tpu = TpuMachine(tmp_path, GENERATION_TIMEOUT_S="0.2", UNWELL_S="2", STABLE_S="60")
+        tpu.stage()
+        tpu.want("spec-a")
+        tpu.start()
+        tpu.until_serving("spec-a")
+        tpu.want("spec-b")
+        tpu.until_serving("spec-b")
+        tpu.machine.doings.clear()
+        over = threading.Event()
+
+        def generate_for_others() -> None:
+            while not over.wait(0.005):
+                if tpu.machine.docker.container:
+                    tpu.machine.docker.container.tokens += 1
+
+        thread = threading.Thread(target=generate_for_others, daemon=True)
+        thread.start()
+        yield tpu
+        over.set()
+        thread.join()
+        tpu.close()
+
+    @pytest.mark.parametrize(
+        "behaviour",
+        [Behaviour(slow_s=0.5), Behaviour(silent=True), Behaviour(busy=True)],
+        ids=[
+            "every answer comes late",
+            "our question stands at the end of the queue",
+            "our question is never answered",
+        ],
+    )
+    def test_of_a_server_that_generates_for_others(self, loaded: TpuMachine, behaviour: Behaviour) -> None:
+        before, loaded.container.behaviour = loaded.container, behaviour
+        looks = before.requests.count("/metrics")
+        loaded.until(lambda: before.requests.count("/metrics") >= looks + 8, "some looks")
+        assert loaded.machine.doings == []
+        assert loaded.container is before
+        assert loaded.status["stage"] == "serving"
+        assert loaded.status["failures"] == 0
+        assert not loaded.said("stop")
+        assert "rejected" not in loaded.errors
+
+    def test_of_a_server_whose_health_is_slow_alone(self, loaded: TpuMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+        answer = _Vllm.do_GET
+
+        def late(handler: _Vllm) -> None:
+            if handler.path == "/health":
+                time.sleep(0.5)
+            answer(handler)
+
+        monkeypatch.setattr(_Vllm, "do_GET", late)
+        looks = loaded.container.requests.count("/metrics")
+        loaded.until(lambda: loaded.container.requests.count("/metrics") >= looks + 12, "some looks")
+        assert loaded.machine.doings == []
+        assert not loaded.errors
+
+    def test_three_looks_of_four_do_not_ask(self, loaded: TpuMachine) -> None:
+        paths = loaded.container.requests
+        begin = len(paths)
+        loaded.until(lambda: paths[begin:].count("/v1/chat/completions") >= 3, "some questions")
+        assert paths[begin:].count("/metrics") >= 9
+
+    def test_of_an_idle_server_that_answers_late(self, serving: TpuMachine) -> None:
+        serving.container.behaviour.slow_s = 0.15
+        asked = serving.container.questions
+        serving.until(lambda: serving.container.questions >= asked + 3, "some questions")
+        assert serving.machine.doings == []
+        assert not serving.errors
+
+
+class TestAServerThatHangs:
+    """It listens and generates nothing for anybody, while a request waits: ours."""
+
+    @pytest.mark.parametrize(
+        "behaviour",
+        [Behaviour(silent=True), Behaviour(deaf=True)],
+        ids=["healthy but cannot generate", "its event loop stands still"],
+    )
+    def test_is_started_afresh_in_time_and_open_until_then(self, tmp_path: Path, behaviour: Behaviour) -> None:
+        tpu = TpuMachine(tmp_path, GENERATION_TIMEOUT_S="0.3", UNWELL_S="0.4")
+        tpu.stage()
+        tpu.want("spec-a")
+        tpu.start()
+        tpu.until_serving("spec-a")
+        tpu.machine.doings.clear()
+        hung = tpu.container
+        hung.behaviour, begin = behaviour, len(hung.requests)
+        tpu.until_trouble("serving", "Its port stays open")
+        tpu.until(lambda: "run spec-a" in tpu.machine.doings, "a new container")
+        tpu.until_serving("spec-a")
+        assert tpu.machine.doings[:3] == ["port closing", "port closed", "stop"]
+        assert "generated nothing for" in json.dumps(tpu.said("trouble"))
+        assert len(hung.requests) - begin < 15  # one question at a time, and each stands for long
+        tpu.close()
 
 
 class TestTheMetadataServer:

@@ -16,19 +16,21 @@ from typing import Any
 import pytest
 
 from containers.tpu import parcel
-from containers.tpu.gemma4_supervisor import preparation
+from containers.tpu.gemma4_supervisor import preparation, probe
 from containers.tpu.gemma4_supervisor import spec as specification
 from containers.tpu.gemma4_supervisor.containers import Abandoned, Docker, explain, write_private
 from containers.tpu.gemma4_supervisor.gate import callers
 from containers.tpu.gemma4_supervisor.huggingface import token_files, unnamed_models
 from containers.tpu.gemma4_supervisor.journal import Journal
 from containers.tpu.gemma4_supervisor.metadata import Metadata
+from containers.tpu.gemma4_supervisor.probe import Condition
 from containers.tpu.gemma4_supervisor.record import Record
 from containers.tpu.gemma4_supervisor.service import Phase
 from containers.tpu.gemma4_supervisor.settings import Settings, backoff
 from containers.tpu.gemma4_supervisor.spec import SpecError, parse
 from containers.tpu.gemma4_supervisor.status import Status
 from containers.tpu.gemma4_supervisor.tools import Tools
+from containers.tpu.gemma4_supervisor.web import Reply, TimedOut, Unreachable
 
 FOLDER = Path(parcel.__file__).parent
 README = (FOLDER / "README.md").read_text()
@@ -203,6 +205,84 @@ class TestTheJournal:
         assert len(text) < 2100
         assert text.startswith("begin")
         assert text.endswith("end")
+
+
+class TestTheProbe:
+    """The table in `probe`, row by row. An answer is a status, `late` for none in time, or `refused`."""
+
+    @pytest.mark.parametrize(
+        ("metrics", "health", "question", "metrics_after", "expected", "asked"),
+        [
+            (1, 200, 200, 1, Condition.WELL, "metrics"),
+            ("refused", 200, 200, 0, Condition.LOADING, "metrics"),
+            ("late", 200, 200, 0, Condition.SLOW, "metrics"),
+            (0, 503, 200, 0, Condition.LOADING, "metrics health"),
+            (0, "refused", 200, 0, Condition.LOADING, "metrics health"),
+            (0, "late", 200, 0, Condition.SLOW, "metrics health metrics"),
+            (0, "late", 200, 1, Condition.WELL, "metrics health metrics"),
+            (0, 200, 200, 1, Condition.WELL, "metrics health completions metrics"),
+            (0, 200, 500, 1, Condition.SICK, "metrics health completions metrics"),
+            (0, 200, "refused", 1, Condition.SICK, "metrics health completions metrics"),
+            (0, 200, 503, 0, Condition.SLOW, "metrics health completions metrics"),
+            (0, 200, 503, 1, Condition.WELL, "metrics health completions metrics"),
+            (0, 200, "late", 0, Condition.SLOW, "metrics health completions metrics"),
+            (0, 200, "late", "late", Condition.SLOW, "metrics health completions metrics"),
+            (0, 200, "late", 1, Condition.WELL, "metrics health completions metrics"),
+        ],
+    )  # fmt: skip
+    def test_finds_what_the_table_says(
+        self, monkeypatch: pytest.MonkeyPatch, metrics: Any, health: Any, question: Any, metrics_after: Any,
+        expected: Condition, asked: str,
+    ) -> None:  # fmt: skip
+        server = ScriptedServer(monkeypatch)
+        server.look(0, 200, 200, 1)  # a first look, at which all was well
+        finding = server.look(metrics, health, question, metrics_after)
+        assert finding.condition is expected
+        assert " ".join(path for path, _ in server.asked) == asked
+
+    def test_waits_longer_once_the_server_is_slow_and_as_before_once_it_is_well(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        server = ScriptedServer(monkeypatch)
+        patience = [
+            max(seconds for _, seconds in server.asked)
+            for answers in [
+                (0, 200, 200, 1),
+                (0, 200, "late", 0),
+                (0, 200, "late", 0),
+                ("late",),
+                (1, 200, 200, 1),
+                (1,),
+            ]
+            if server.look(*answers)
+        ]
+        assert patience == [60, 60, 180, 180, 180, 60]
+
+
+class ScriptedServer:
+    """Looks at a server that answers as it is told. Answers about metrics are tokens made since the last reading."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._server = probe.Server(Settings(), "10.0.0.2", 8000, lambda: "m")
+        self._tokens = 0
+        self.asked: list[tuple[str, float]] = []
+        monkeypatch.setattr(probe, "call", self._call)
+
+    def look(self, metrics: Any, health: Any = 200, question: Any = 200, metrics_after: Any = 0) -> probe.Finding:
+        self.asked = []
+        self._script = {"metrics": [metrics, metrics_after], "health": [health], "completions": [question]}
+        return self._server.look()
+
+    def _call(self, _method: str, url: str, *, timeout_s: float, **_: Any) -> Reply:
+        path = url.rpartition("/")[2]
+        self.asked.append((path, timeout_s))
+        answer = self._script[path].pop(0)
+        if answer in ("late", "refused"):
+            raise TimedOut("silent") if answer == "late" else Unreachable("refused")
+        if path == "metrics":
+            self._tokens += answer
+            return Reply(200, {}, f'vllm:generation_tokens_total{{engine="0"}} {self._tokens}.0\n'.encode())
+        return Reply(answer, {}, b'{"choices": [{}]}')
 
 
 class TestSmallThings:

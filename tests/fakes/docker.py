@@ -32,6 +32,10 @@ class Behaviour:
     """Accepts a completion and never answers it."""
     busy: bool = False
     """The same, but makes a token for somebody else meanwhile."""
+    slow_s: float = 0
+    """How long it takes for each answer, whatever is asked."""
+    deaf: bool = False
+    """Accepts connections and answers nothing, as an event loop that stands still."""
 
 
 class FakeDocker:
@@ -184,6 +188,8 @@ class FakeContainer:
     questions: int = 0
     asked: list[str] = field(default_factory=list)
     """The models that questions were for."""
+    requests: list[str] = field(default_factory=list)
+    """The paths that were asked for."""
     looks: int = 0
     """How often it was asked for its health."""
     server: ThreadingHTTPServer | None = None
@@ -252,6 +258,7 @@ class _Vllm(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         container = self.server.container
+        self._take_time(container)
         if self.path == "/metrics":
             self._reply(200, f'vllm:generation_tokens_total{{engine="0",model_name="m"}} {float(container.tokens)}\n')
         else:
@@ -260,6 +267,7 @@ class _Vllm(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         container = self.server.container
+        self._take_time(container)
         container.questions += 1
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         container.asked.append(body["model"])
@@ -273,6 +281,12 @@ class _Vllm(BaseHTTPRequestHandler):
         else:
             container.tokens += int(body["max_tokens"])
             self._reply(200, json.dumps({"choices": [{"message": {"content": "OK"}, "finish_reason": "length"}]}))
+
+    def _take_time(self, container: FakeContainer) -> None:
+        container.requests.append(self.path)
+        threading.Event().wait(container.behaviour.slow_s)
+        while container.behaviour.deaf and container.running:
+            threading.Event().wait(0.02)
 
     def _reply(self, status: int, text: str) -> None:
         data = text.encode()

@@ -1,9 +1,26 @@
-"""Does the server generate? A thread that asks it, in a way that does not disturb.
+"""Does the server generate? A thread that asks it, in a way that does not disturb, and does not take load for illness.
 
-`/health` is not proof: a server can be healthy and answer every completion with an error. A generated token is, so one
-is asked for, unless the server's own counters show that it has just made some for others: then the question would
-only stand in their queue. But one long answer moves the counters while every new question fails, so now and then it is
-asked all the same.
+Proof of life is a generated token. `/health` is none: a server can be healthy and answer every completion with an error,
+and a server that generates for hundreds of callers may need half a minute for `/health`, since one event loop answers
+everything. So the server's own counter of generated tokens is asked first, and patiently:
+
+    counter of tokens   /health                 our own question        finding
+    has moved           not asked               not asked (every        WELL
+                                                fourth look: asked)
+    cannot be asked: nobody listens             not asked               LOADING
+    stands still        an error                not asked               LOADING
+    stands still        200                     a token                 WELL
+    stands still        200                     an error                SICK
+    stands still, or    no answer, or a full queue (429, 503), and the  SLOW
+    no answer           counter has not moved meanwhile either
+    ... and if the counter has moved meanwhile                          WELL
+
+SLOW means: nothing is known to have been generated while at least one request was waiting, our own. The first question
+waits `generation_timeout_s`. While a server is SLOW each further question waits `unwell_s`, so that it keeps its place in
+the server's queue, and an overloaded server never has more than one connection of ours. What follows from a finding is
+decided in `service`: SLOW alone leaves the port open and ends the container only after `unwell_s` of it.
+
+One long answer moves the counter while every new question fails; therefore the fourth look asks all the same.
 """
 
 from __future__ import annotations
@@ -21,7 +38,7 @@ from .web import Reply, TimedOut, Unreachable, call
 
 TOKENS = re.compile(r"^vllm:generation_tokens_total(?:\{[^}]*\})? ([0-9.eE+-]+)", re.MULTILINE)
 BUSY = (429, 503)
-"""The queue is full; as good as silence."""
+"""The queue is full, which is no error."""
 TRUST = 3
 """Looks in a row at which tokens made for others are proof enough, after one at which all was well."""
 
@@ -29,7 +46,7 @@ TRUST = 3
 class Condition(enum.Enum):
     WELL = "generates"
     LOADING = "does not listen, or is not healthy yet"
-    SLOW = "silent for too long, or its queue is full"
+    SLOW = "generates nothing while a request waits"
     SICK = "answers with errors"
     GONE = "the container has ended"
 
@@ -46,29 +63,43 @@ class Server:
     def __init__(self, settings: Settings, address: str, port: int, model: Callable[[], str]) -> None:
         self._url = f"http://{address}:{port}"
         self._model = model
-        self._health_s, self._generation_s = settings.health_timeout_s, settings.generation_timeout_s
+        self._first_s, self._next_s = settings.generation_timeout_s, settings.unwell_s
+        self._patience_s = self._first_s
         self._tokens: float | None = None
         self._trusted = 0
 
     def look(self) -> Finding:
-        """One look: healthy, and generating for somebody or, if need be, for us."""
+        """One look, as the table above says."""
+        finding = self._look()
+        self._patience_s = self._next_s if finding.condition is Condition.SLOW else self._first_s
+        return finding
+
+    def _look(self) -> Finding:
         try:
-            health = call("GET", f"{self._url}/health", timeout_s=self._health_s)
+            has_made_tokens = self._has_made_tokens()
         except TimedOut as error:
             return Finding(Condition.SLOW, str(error))
         except Unreachable as error:
             return Finding(Condition.LOADING, str(error))
-        if health.status != 200:
-            return Finding(Condition.LOADING, f"/health answers HTTP {health.status}")
-        if self._has_made_tokens() and self._trusted < TRUST:
+        if has_made_tokens and self._trusted < TRUST:
             self._trusted += 1
             return Finding(Condition.WELL, "busy")
-        finding = self._generate()
-        has_made_tokens = self._has_made_tokens()  # also so that ours do not count as somebody's the next time
-        if finding.condition is Condition.SLOW and has_made_tokens:
-            finding = Finding(Condition.WELL, "busy")
+        finding = self._health() or self._generate()
+        if finding.condition is not Condition.LOADING and self._has_made_tokens_meanwhile():
+            # Read in any case: the next look must not take our own token for somebody else's.
+            finding = Finding(Condition.WELL, "busy") if finding.condition is Condition.SLOW else finding
         self._trusted = 0 if finding.condition is Condition.WELL else TRUST  # who failed is asked until it answers
         return finding
+
+    def _health(self) -> Finding | None:
+        """What speaks against asking for a token; None where nothing does."""
+        try:
+            reply = call("GET", f"{self._url}/health", timeout_s=self._patience_s)
+        except TimedOut as error:
+            return Finding(Condition.SLOW, str(error))
+        except Unreachable as error:
+            return Finding(Condition.LOADING, str(error))
+        return None if reply.status == 200 else Finding(Condition.LOADING, f"/health answers HTTP {reply.status}")
 
     def _generate(self) -> Finding:
         question = {
@@ -81,7 +112,7 @@ class Server:
             reply = call(
                 "POST",
                 f"{self._url}/v1/chat/completions",
-                timeout_s=self._generation_s,
+                timeout_s=self._patience_s,
                 headers={"Content-Type": "application/json"},
                 body=json.dumps(question).encode(),
             )
@@ -95,18 +126,21 @@ class Server:
             return Finding(Condition.SICK, _told(reply))
         return Finding(Condition.WELL, "answered")
 
-    def _has_made_tokens(self) -> bool:
-        """Whether the server's counters have moved since they were last read."""
+    def _has_made_tokens_meanwhile(self) -> bool:
         try:
-            metrics = call("GET", f"{self._url}/metrics", timeout_s=self._health_s)
+            return self._has_made_tokens()
         except Unreachable:
             return False
+
+    def _has_made_tokens(self) -> bool:
+        """Whether the server's counters have moved since they were last read. Raises Unreachable."""
+        metrics = call("GET", f"{self._url}/metrics", timeout_s=self._patience_s)
         before, self._tokens = self._tokens, sum(float(value) for value in TOKENS.findall(metrics.text))
         return before is not None and self._tokens > before
 
 
 class Prober(threading.Thread):
-    """Looks again and again, quickly until all is well, and says what it found."""
+    """Looks again and again, quickly while the server starts or fails, and says what it found."""
 
     def __init__(
         self, settings: Settings, docker: Docker, server: Server, container_id: str,
@@ -125,8 +159,8 @@ class Prober(threading.Thread):
             finding = self._look()
             if not self._over.is_set():
                 self._found(self, finding)
-            well = finding.condition is Condition.WELL
-            self._over.wait(self._settings.probe_s if well else self._settings.start_poll_s)
+            unhurried = finding.condition in (Condition.WELL, Condition.SLOW)
+            self._over.wait(self._settings.probe_s if unhurried else self._settings.start_poll_s)
 
     def _look(self) -> Finding:
         try:

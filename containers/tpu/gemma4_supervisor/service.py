@@ -22,8 +22,6 @@ from .web import Unreachable
 
 SICK_STARTS = 3
 """Errors in a row after which a starting server that says it is healthy counts as failed."""
-DOUBTS = 2
-"""Silences in a row after which a serving server counts as unwell; an error counts at once."""
 
 Later = Callable[[Callable[[], None]], None]
 """Has something done on the main thread."""
@@ -51,7 +49,8 @@ class Service:
         self._slot = Slot(tools, lambda prober, finding: later(lambda: self._on_finding(prober, finding)))
         self._return: Preparation | None = None
         self.phase, self._since = Phase.WAITING, time.monotonic()
-        self._doubts = 0
+        self._errors = 0
+        self._slow_since: float | None = None
 
     @property
     def current(self) -> Run | None:
@@ -207,14 +206,16 @@ class Service:
             self._on_finding_at_start(run, finding)
         elif finding.condition is Condition.WELL:
             self._be_well(run)
+        elif finding.condition is Condition.SLOW and self.phase is Phase.SERVING:
+            self._be_slow(run, finding)
         else:
-            self._be_in_doubt(run, finding)
+            self._be_unwell(run, finding)
 
     def _on_finding_at_start(self, run: Run, finding: Finding) -> None:
-        self._doubts = self._doubts + 1 if finding.condition is Condition.SICK else 0
+        self._errors = self._errors + 1 if finding.condition is Condition.SICK else 0
         if finding.condition is Condition.WELL:
             self._come_up(run)
-        elif self._doubts >= SICK_STARTS:
+        elif self._errors >= SICK_STARTS:
             self._fail(run, f"it says that it is healthy, but {finding.detail}")
         elif self._in_phase_s() > run.spec.ready_s:
             detail = f"{finding.condition.value}: {finding.detail}"
@@ -232,7 +233,8 @@ class Service:
         self._served(run)
 
     def _be_well(self, run: Run) -> None:
-        self._doubts = 0
+        self._slow_since = None
+        self._tools.status.clear("serving")
         if self._slot.port != "open":  # it was unwell, or an earlier supervisor left the port in whatever state
             self._open(run)
         is_new = not self._record.is_good(run)
@@ -245,14 +247,22 @@ class Service:
             self._tools.journal.info("proven", f"{run.spec.hash} has proven itself.", hash=run.spec.hash)
             self._served(run)
 
-    def _be_in_doubt(self, run: Run, finding: Finding) -> None:
-        """Silence may be load and has to repeat itself; anything else is plain."""
-        self._doubts += 1 if finding.condition is Condition.SLOW else DOUBTS
-        if self._doubts < DOUBTS:
+    def _be_slow(self, run: Run, finding: Finding) -> None:
+        """Load and a server that hangs look alike for a while. So the port stays open, and only the clock decides."""
+        settings, seconds = self._tools.settings, time.monotonic()
+        if self._slow_since is None:
+            self._slow_since = seconds
+        silent_s = seconds - self._slow_since
+        if silent_s > settings.unwell_s:
+            self._fail(run, f"it generated nothing for {silent_s:.0f} s while a request waited, {finding.detail}")
             return
+        text = f"{run.spec.hash} {finding.condition.value}: {finding.detail}. Its port stays open; if it generates"
+        self._tools.status.trouble("serving", f"{text} nothing for {settings.unwell_s:g} s, it is started afresh.")
+
+    def _be_unwell(self, run: Run, finding: Finding) -> None:
+        """Errors are quick, and would draw a gateway's load: the port closes at once, and opens with the next token."""
         if self.phase is not Phase.UNWELL:
             self._enter(Phase.UNWELL)
-            self._doubts = DOUBTS
         if self._slot.port != "closed":
             self._slot.close(run)
         self._tools.status.trouble("serving", f"{run.spec.hash} is unwell, {finding.condition.value}: {finding.detail}")
@@ -271,7 +281,8 @@ class Service:
         self._record.save()
 
     def _enter(self, phase: Phase) -> None:
-        self.phase, self._since, self._doubts = phase, time.monotonic(), 0
+        self.phase, self._since = phase, time.monotonic()
+        self._errors, self._slow_since = 0, None
 
     def _in_phase_s(self) -> float:
         return time.monotonic() - self._since

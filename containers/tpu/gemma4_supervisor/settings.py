@@ -37,10 +37,11 @@ class Settings:
     """Failed starts of a new specification before the last good one comes back."""
     start_poll_s: float = 1
     probe_s: float = 10
-    health_timeout_s: float = 5
     generation_timeout_s: float = 60
+    """How long an answer of a server may take that was well before: a loaded one needs half a minute for `/health`."""
     unwell_s: float = 180
-    """How long a running server may fail its probe, its port closed, before it is started afresh."""
+    """How long a running server may answer with errors, its port closed, or generate nothing while a request waits,
+    before it is started afresh. A question to a silent one waits as long."""
     stable_s: float = 600
     """Serving for so long proves a specification: earlier failures are forgotten, and it is the one to go back to."""
     settle_s: float = 5
