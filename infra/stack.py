@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -106,7 +107,7 @@ def _for_review(plan: Plan) -> Mapping[str, Any]:
         "model": plan.model.id,
         "accelerator": plan.accelerator.id,
         "image": plan.images["serving"].upstream,
-        "command": " ".join(plan.command.argv),
+        "command": shlex.join(plan.command.argv),
         "spec": plan.command.spec_hash,
         "kvTokens": plan.capacity.tokens,
         "maxNumSeqs": plan.engine.max_num_seqs,

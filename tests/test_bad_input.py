@@ -465,6 +465,17 @@ REFUSED = (
         "v6e-4",
     ),
     Example(
+        "the tools template of another image",
+        "gemma4:serving: {chatTemplate: tools}",
+        (
+            "serving.chatTemplate: tools stands for a file of vLLM's GPU image; where its TPU image holds one is not "
+            "known. vLLM would stop where the file is not there. Leave it out, for the checkpoint's own template, or write "
+            "the file's whole path.",
+        ),
+        MOE,
+        "v6e-4",
+    ),
+    Example(
         "a run that ends before it serves",
         "gemma4:tpu: {maxRunDuration: 10m}",
         (

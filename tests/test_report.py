@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -145,6 +146,14 @@ class TestText:
         environment, argv = words[: len(one.command.env)], words[len(one.command.env) :]
         assert tuple(argv) == one.command.argv
         assert dict(word.split("=", 1) for word in environment) == dict(one.command.env)
+
+    def test_a_path_with_a_blank_stays_one_word_wherever_the_command_is_printed(self) -> None:
+
+        plain = shipped("l4")
+        argv = (*plain.command.argv[:2], "/mnt/my weights/a;b", *plain.command.argv[3:])
+        one = replace(plain, command=replace(plain.command, argv=argv))
+        assert "vllm serve '/mnt/my weights/a;b' \\" in command_lines(one)
+        assert "vllm serve '/mnt/my weights/a;b' \\" in as_markdown(one, None)
 
     def test_refusals_stand_before_everything(self) -> None:
         refused = text(shipped("l4", region="europe-north1"), ResourceList((), "refused: nothing would be created"))

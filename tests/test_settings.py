@@ -219,6 +219,47 @@ class TestTheModelOfSettings:
             assert set(recipe.settings) <= set(resolved.origins)
 
 
+class TestAPatternHoldsForTheWholeValue:
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            ("weights.revision", "../../x y;z"),
+            ("weights.revision", ".."),
+            ("weights.revision", ".hidden"),
+            ("weights.revision", "-x"),
+            ("weights.revision", "main\n"),
+            ("weights.revision", "a" * 65),
+            ("hfTokenSecret", "a b/c;rm -rf"),
+            ("hfTokenSecret", "projects//secrets/hf-token"),
+            ("hfTokenSecret", "projects/p/secrets/hf-token/versions/1"),
+            ("serving.chatTemplate", "templates/a.jinja"),
+            ("serving.chatTemplate", "/templates/a b.jinja"),
+            ("serving.chatTemplate", "/templates/../../etc/passwd"),
+            ("serving.chatTemplate", "/templates/"),
+            ("serving.chatTemplate", "{{ messages }}"),
+        ],
+    )
+    def test_what_only_holds_a_good_value_is_refused(self, key: str, value: str) -> None:
+        with pytest.raises(SettingsError) as caught:
+            resolve(PAIR, {key: value})
+        assert [fault.key for fault in caught.value.faults] == [key]
+        assert "has the wrong form; write it like " in str(caught.value)
+
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            ("weights.revision", "a" * 40),
+            ("weights.revision", "v1.0_final-2"),
+            ("hfTokenSecret", "projects/my-project/secrets/hf-token"),
+            ("hfTokenSecret", "projects/123456/secrets/HF_TOKEN"),
+            ("serving.chatTemplate", "/vllm-workspace/examples/tool_chat_template_gemma4.jinja"),
+            ("serving.chatTemplate", "tools"),
+        ],
+    )
+    def test_a_good_value_is_taken(self, key: str, value: str) -> None:
+        assert value_of(resolve(PAIR, {key: value}), key) == value
+
+
 def test_every_shipped_stack_resolves_and_uses_no_secret() -> None:
     names = stack_names(ROOT)
     assert {"l4", "l4-31b", "rtx6000", "v6e4", "v6e4-31b", "v6e1", "g4x2"} <= set(names)

@@ -16,6 +16,7 @@ from infra.planning.planner import make_plan
 from infra.planning.stackfile import read_stack, stack_names
 from infra.planning.vllm import (
     HASH_PREFIX,
+    TOOLS_TEMPLATE,
     Command,
     command_of,
     default_batched_tokens,
@@ -70,6 +71,7 @@ class TestEachDecisionIsSpelledOut:
             ("serving__asyncScheduling", False, "--no-async-scheduling", []),
             ("serving__chunkedMultimodalInput", False, "--disable-chunked-mm-input", []),
             ("serving__chatTemplate", "/templates/a.jinja", "--chat-template", ["/templates/a.jinja"]),
+            ("serving__chatTemplate", "tools", "--chat-template", [TOOLS_TEMPLATE]),
             ("serving__loadFormat", "safetensors", "--load-format", ["safetensors"]),
             ("serving__safetensorsLoadStrategy", "prefetch", "--safetensors-load-strategy", ["prefetch"]),
             ("serving__tools", True, "--tool-call-parser", ["gemma4"]),

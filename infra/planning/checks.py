@@ -140,6 +140,10 @@ def _engine(
         yield Fault(
             "serving.cpuOffloadGb", "there is no CPU offload on TPU.", "vLLM would refuse to start.", "Leave it out."
         )
+    if serving.chat_template == "tools" and accelerator.backend is Backend.TPU:
+        fact = "tools stands for a file of vLLM's GPU image; where its TPU image holds one is not known."
+        fix = "Leave it out, for the checkpoint's own template, or write the file's whole path."
+        yield Fault("serving.chatTemplate", fact, "vLLM would stop where the file is not there.", fix)
     if settings.workload.prompt_tokens + settings.workload.output_tokens > serving.max_model_len:
         total = settings.workload.prompt_tokens + settings.workload.output_tokens
         fact = (

@@ -23,6 +23,15 @@ def access_notes(settings: Settings, model: Model) -> Iterator[str]:
         yield "Nobody but the stack's invoker account may call the endpoint: list callers under access.invokers."
 
 
+def template_note(settings: Settings) -> Iterator[str]:
+    """Which chat template tells the model about tools, where tools are on and nobody chose one."""
+    if settings.serving.tools and settings.serving.chat_template is None:
+        yield (
+            "Tools are put to the model in the words of the checkpoint's own chat template; serving.chatTemplate: tools "
+            "takes the one of vLLM's GPU image instead (docs/decisions/0009)."
+        )
+
+
 def region_note(settings: Settings, region: str) -> Iterator[str]:
     """What else moves with a zone that was chosen, unless the region is written out."""
     if settings.tpu.zone is not None and settings.region is None:

@@ -16,7 +16,7 @@ from infra.planning.cost import CostEstimate
 from infra.planning.effects import without_effect
 from infra.planning.faults import Findings
 from infra.planning.names import names_of, region_of
-from infra.planning.notes import access_notes, idle_note, region_note
+from infra.planning.notes import access_notes, idle_note, region_note, template_note
 from infra.planning.plan import Instance, Plan
 from infra.planning.probes import (
     StartupProbePlan,
@@ -316,4 +316,5 @@ class _Planner:
             self.notes += idle_note(engine, self._knee(engine), speed)
         if self.slices is not None:
             self.notes += region_note(self.settings, self.region)
+        self.notes += template_note(self.settings)
         self.notes += access_notes(self.settings, self.model)

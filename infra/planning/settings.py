@@ -55,6 +55,22 @@ SliceName = Annotated[str, _matching(r"[a-z][a-z0-9]{0,11}", "blue (lower-case l
 LabelKey = Annotated[str, _matching(r"[a-z][a-z0-9_-]{0,62}", "team")]
 LabelValue = Annotated[str, _matching(r"[a-z0-9_-]{0,63}", "ml-platform")]
 EnvName = Annotated[str, _matching(r"[A-Za-z_][A-Za-z0-9_]*", "VLLM_LOGGING_LEVEL")]
+Commit = Annotated[
+    str, _matching(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}", "0123abc (a commit, or a branch without a slash)")
+]
+SecretName = Annotated[
+    str,
+    _matching(
+        r"(projects/[a-z0-9][a-z0-9.:-]*/secrets/)?[A-Za-z0-9_-]{1,255}",
+        "hf-token or projects/my-project/secrets/hf-token",
+    ),
+]
+TemplatePath = Annotated[
+    str,
+    _matching(
+        r"tools|(/[A-Za-z0-9_][A-Za-z0-9_.+@-]*)+", "/templates/tools.jinja (absolute, without blanks), or tools"
+    ),
+]
 BucketName = Annotated[str, _matching(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]", "my-project-gemma-weights")]
 Cidr = Annotated[str, AfterValidator(check_range)]
 
@@ -88,7 +104,9 @@ class Modalities(Group):
 
     image: int = setting(4, "Images a request.", 4, ge=0, le=64)
     audio: int = setting(0, "Audio clips a request (models with an audio tower, on GPU).", 1, ge=0, le=16)
-    video: int = setting(0, "Videos a request.", 1, ge=0, le=16)
+    video: int = setting(
+        0, "Videos a request; off unless asked for, while vLLM alone would take any number of any kind.", 1, ge=0, le=16
+    )
 
 
 class Serving(Group):
@@ -132,9 +150,18 @@ class Serving(Group):
     )
     speculation: Speculation = setting(Speculation(), "Speculative decoding.")
     modalities: Modalities = setting(Modalities(), "Items other than text that a request may carry.")
-    tools: bool = setting(True, "Parse tool calls (parser gemma4) and let the model choose to call.", True)
+    tools: bool = setting(
+        True,
+        "Parse tool calls (parser gemma4) and let the model choose to call; chatTemplate says in which words it is told.",
+        True,
+    )
     reasoning: bool = setting(True, "Split the thinking off into message.reasoning (parser gemma4).", True)
-    chat_template: str | None = setting(None, "Path of a chat template inside the image.", "/templates/tools.jinja")
+    chat_template: TemplatePath | None = setting(
+        None,
+        "Absolute path of a chat template inside the image, or tools: the one that vLLM's GPU image holds for Gemma 4's "
+        "tool calls; default: the checkpoint's own.",
+        "/templates/tools.jinja",
+    )
     load_format: Literal["auto", "safetensors", "runai_streamer"] | None = setting(
         None, "How weights are read; default: the streamer on Cloud Run, else vLLM's choice.", "runai_streamer"
     )
@@ -234,11 +261,8 @@ class Weights(Group):
     access: Literal["mount", "stream"] = setting(
         "mount", "mount: a read-only Cloud Storage FUSE volume; stream: gs:// read by the server itself.", "mount"
     )
-    revision: str | None = setting(
-        None,
-        "Commit of the model repository; default: the pinned one, else main.",
-        "0123abc",
-        pattern=r"[A-Za-z0-9._-]{1,64}",
+    revision: Commit | None = setting(
+        None, "Commit of the model repository; default: the pinned one, else main.", "0123abc"
     )
     protect: bool = setting(False, "Refuse to delete the bucket with the stack.", True)
 
@@ -309,9 +333,6 @@ class Settings(Group):
         "Hugging Face token, only ever set with `pulumi config set --secret gemma4:hfToken`. Gemma 4 is not gated and "
         "needs none; with one, the Hub answers more requests before it slows down.",
     )
-    hf_token_secret: str | None = setting(
-        None,
-        "An existing Secret Manager secret that holds the token.",
-        "hf-token",
-        pattern=r"(projects/[^/]+/secrets/)?[A-Za-z0-9_-]{1,255}",
+    hf_token_secret: SecretName | None = setting(
+        None, "An existing Secret Manager secret that holds the token.", "hf-token"
     )

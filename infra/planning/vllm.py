@@ -26,6 +26,8 @@ LARGE_DEVICE_GIB = 70  # vLLM's own defaults change at this device size (facts o
 VIDEO_TOKENS = 2496
 """Prompt tokens of one video (32 frames of 78): one step must take it whole where the input cannot be chunked."""
 STREAMER_MEMORY_BYTES = 4_000_000_000  # its own default of 40 GB is more than an L4 instance has
+TOOLS_TEMPLATE = "/vllm-workspace/examples/tool_chat_template_gemma4.jinja"
+"""Where vLLM's GPU images hold the template of their recipe (reported by several users, not seen in v0.32.0)."""
 HASH_PREFIX = "spec-"
 
 
@@ -128,7 +130,7 @@ def _flags(
         "--enable-prefix-caching": serving.prefix_caching,
         "--limit-mm-per-prompt": {kind: getattr(serving.modalities, kind) for kind in ("image", "audio", "video")},
         "--speculative-config": drafting,
-        "--chat-template": serving.chat_template,
+        "--chat-template": TOOLS_TEMPLATE if serving.chat_template == "tools" else serving.chat_template,
         "--safetensors-load-strategy": serving.safetensors_load_strategy,
         "--revision": revision if _downloads(settings) else None,
     }

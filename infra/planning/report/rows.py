@@ -46,7 +46,7 @@ def command_lines(plan: Plan) -> list[str]:
             flags.append([word])
         else:
             flags[-1].append(word)
-    lines = [" ".join(head), *(" ".join(shlex.quote(word) for word in flag) for flag in flags)]
+    lines = [shlex.join(words) for words in (head, *flags)]
     return [*(f"{line} \\" for line in environment), *(f"{line} \\" for line in lines[:-1]), lines[-1]]
 
 
