@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -19,12 +20,14 @@ from infra.catalog import (
     Platform,
     Price,
     PriceUnit,
+    Quota,
     Recipe,
     Source,
     WeightFormat,
     catalog,
 )
 from infra.catalog.flags import flag_table
+from infra.planning.quotas import regional
 from infra.planning.resolve import resolve
 
 CATALOG = catalog()
@@ -38,6 +41,7 @@ def named(row: Accelerator | Recipe | Price) -> str:
 def sources() -> Iterator[tuple[str, Source]]:
     for rows in (CATALOG.architectures, CATALOG.assistants, CATALOG.models, CATALOG.accelerators, CATALOG.images):
         yield from ((row.id, row.source) for row in rows.values())
+    yield from ((quota.id, quota.source) for quota in CATALOG.quotas.values())
     yield from ((named(price), price.source) for price in CATALOG.prices)
     yield from ((recipe.id, recipe.source) for recipe in CATALOG.recipes)
     yield "vllm_flags.json", flag_table().source
@@ -159,6 +163,33 @@ class TestPrices:
         assert hour("cloud-run-l4", 4, 16) == pytest.approx(1.047, abs=0.001)
         assert 4 * CATALOG.price("v6e-flex-start", "us-east5").usd == pytest.approx(5.40)
         assert 8 * CATALOG.price("v6e-on-demand", "us-east5").usd == pytest.approx(21.60)
+
+
+class TestQuotas:
+    @pytest.mark.parametrize("quota", CATALOG.quotas.values(), ids=lambda row: row.id)
+    def test_the_name_says_what_is_counted_and_where(self, quota: Quota) -> None:
+        pattern, service = {
+            "GPU": (r"Nvidia\w+GpuAlloc(NoZonalRedundancy)?PerProjectRegion", "run.googleapis.com"),
+            "GiB": (r"MemAllocPerProjectRegion", "run.googleapis.com"),
+            "vCPU": (r"CpuAllocPerProjectRegion", "run.googleapis.com"),
+            "chips": (r"TPUV6E(Preemptible)?PerProjectPer(Zone|Region)ForTPUAPI", "tpu.googleapis.com"),
+        }[quota.unit]
+        assert re.fullmatch(pattern, quota.id)
+        assert quota.service == service
+        assert quota.default is None or quota.default > 0
+
+    def test_the_published_refusals_come_out(self) -> None:
+        # "requested: 85899345920 allowed: 42949672960" for 80 GiB, "requested: 60000 allowed: 20000" for 60 vCPU
+        memory, cpu = CATALOG.quotas["MemAllocPerProjectRegion"], CATALOG.quotas["CpuAllocPerProjectRegion"]
+        assert (80 * memory.per_unit, (memory.default or 0) * memory.per_unit) == (85_899_345_920, 42_949_672_960)
+        assert (60 * cpu.per_unit, (cpu.default or 0) * cpu.per_unit) == (60_000, 20_000)
+
+    def test_every_quota_of_an_accelerator_is_on_file_with_its_twin_by_region(self) -> None:
+        for accelerator in ACCELERATORS:
+            if accelerator.tpu:
+                for name in (accelerator.tpu.quota, accelerator.tpu.quota_on_demand):
+                    assert {name, regional(name)} <= set(CATALOG.quotas)
+                    assert name != regional(name)
 
 
 class TestImages:

@@ -186,6 +186,79 @@ class TestWhatAGatewayTakesFromScaling:
         assert "512" in meaning
 
 
+class TestQuotas:
+    @staticmethod
+    def needs(one: Plan) -> dict[str, tuple[float, int, str]]:
+        return {need.quota.id: (need.amount, need.value, need.place) for need in one.quotas}
+
+    @pytest.mark.parametrize(("base", "times"), [(L4, 1), (L4, 3), (RTX, 1), (RTX, 2)])
+    def test_every_instance_counts_whole_whatever_runs(self, base: Mapping[str, Any], times: int) -> None:
+        one = plan(base, scaling__maxInstances=times)
+        assert one.instance is not None
+        (gpu, gpus), *rest = self.needs(one).items()
+        per_gpu = {"l4": 1, "rtx-pro-6000": 1000}[base["accelerator"]]
+        assert "NoZonalRedundancy" in gpu
+        assert gpus == (times, times * per_gpu, one.region)
+        memory, cpu = times * one.instance.memory_gib, times * one.instance.cpu
+        assert dict(rest) == {
+            "MemAllocPerProjectRegion": (memory, memory * 2**30, one.region),
+            "CpuAllocPerProjectRegion": (cpu, 1000 * cpu, one.region),
+        }
+
+    def test_zonal_redundancy_is_another_pool_whose_size_nobody_published(self) -> None:
+        first = plan(RTX, scaling__zonalRedundancy=True).quotas[0]
+        assert first.quota.id == "NvidiaRtxPro6000GpuAllocPerProjectRegion"
+        assert not first.beyond_default(times=100)
+
+    def test_chips_count_by_zone_and_by_region_wherever_the_gateway_is(self) -> None:
+        one = plan(MOE, tpu__slices=["blue", "green"], tpu__zone="europe-west4-a", region="us-east5")
+        assert self.needs(one) == {
+            "TPUV6EPreemptiblePerProjectPerZoneForTPUAPI": (8, 8, "europe-west4-a"),
+            "TPUV6EPreemptiblePerProjectPerRegionForTPUAPI": (8, 8, "europe-west4"),
+        }
+        assert "TPUV6EPerProjectPerZoneForTPUAPI" in self.needs(plan(MOE, tpu__provisioning="on-demand"))
+
+    @pytest.mark.parametrize(
+        ("base", "typed", "key", "beyond"),
+        [
+            (L4, {}, None, ()),
+            (L4, {"scaling__maxInstances": 2, "scaling__memoryGib": 20}, None, ()),
+            (L4, {"scaling__maxInstances": 2}, "scaling.maxInstances", ("64 GiB of Mem",)),
+            (L4, {"scaling__maxInstances": 4}, "scaling.maxInstances", ("4 GPU", "128 GiB of Mem", "32 vCPU of Cpu")),
+            (RTX, {}, "accelerator", ("80 GiB of Mem",)),
+            (RTX, {"scaling__maxInstances": 2}, "scaling.maxInstances", ("2 GPU", "160 GiB of Mem", "40 vCPU of Cpu")),
+            (MOE, {}, None, ()),
+            (G4, {}, None, ()),
+        ],
+    )
+    def test_a_usual_project_that_cannot_hold_it_is_told_before_anything_is_paid(
+        self, base: Mapping[str, Any], typed: dict[str, Any], key: str | None, beyond: tuple[str, ...]
+    ) -> None:
+        one = plan(base, **typed)
+        told = [fault for fault in one.warnings if "a new project was seen to have" in fault.fact]
+        assert [fault.key for fault in told] == ([key] if key else [])
+        assert not one.refused, "what a project has is not known here"
+        for fault in told:
+            assert fault.fact.count(" of ") == len(beyond)
+            assert all(amount in fault.fact for amount in beyond)
+            assert "https://console.cloud.google.com/iam-admin/quotas" in fault.fix
+
+    def test_the_number_of_instances_offered_instead_is_one_that_a_usual_project_holds(self) -> None:
+        def offered(base: Mapping[str, Any], **typed: Any) -> str:
+            return next(fault.fix for fault in plan(base, **typed).warnings if fault.key == "scaling.maxInstances")
+
+        assert offered(L4, scaling__maxInstances=5).endswith("or write scaling.maxInstances: 1.")
+        assert offered(L4, scaling__maxInstances=5, scaling__memoryGib=16).endswith("scaling.maxInstances: 2.")
+        assert "maxInstances" not in offered(RTX, scaling__maxInstances=2), "not even one of them fits"
+
+    def test_an_update_is_said_to_count_twice_only_where_twice_is_too_much(self) -> None:
+        def said(**typed: Any) -> list[str]:
+            return [note for note in plan(L4, **typed).notes if "old and new revision together" in note]
+
+        assert "64 GiB (reported, not documented)" in said()[0]
+        assert not said(scaling__memoryGib=20)
+
+
 class TestZonesOfSlices:
     def test_a_zone_is_refused_only_where_google_refused_or_has_no_such_machine(self) -> None:
         tpu = catalog().accelerator("v6e-4").tpu

@@ -93,6 +93,19 @@ class TestData:
             assert all(line["source"] and line["read"] for lines in cost["lines"].values() for line in lines)
 
 
+class TestTheQuotaRow:
+    def test_names_each_quota_and_its_place_once(self) -> None:
+        rows = dict(plan_rows(shipped("rtx6000")))["Quota"]
+        assert rows == [
+            "1 GPU of NvidiaRtxPro6000GpuAllocNoZonalRedundancyPerProjectRegion (usual: 1) in us-central1",
+            "80 GiB of MemAllocPerProjectRegion (usual: 40), 20 vCPU of CpuAllocPerProjectRegion (usual: 20)",
+        ]
+        zone, region = dict(plan_rows(shipped("v6e4", tpu__slices=["blue", "green"])))["Quota"]
+        assert zone == "8 chips of TPUV6EPreemptiblePerProjectPerZoneForTPUAPI in us-east5-a"
+        assert region.endswith("PerRegionForTPUAPI in us-east5")
+        assert "Quota" not in dict(plan_rows(shipped("g4x2")))
+
+
 class TestTheSlicesRow:
     @pytest.mark.parametrize(
         ("settings", "said"),

@@ -13,7 +13,7 @@ from typing import Literal
 
 from infra.catalog.files import DATA, CatalogFile, RowT, nearest
 from infra.catalog.lock import Lock, read_lock
-from infra.catalog.schema import Accelerator, Architecture, Assistant, Image, Model, Price, Recipe
+from infra.catalog.schema import Accelerator, Architecture, Assistant, Image, Model, Price, Quota, Recipe
 from infra.errors import CatalogError
 
 Profile = Literal["latency", "balanced", "throughput"]
@@ -41,8 +41,20 @@ class Catalog:
     def accelerators(self) -> Mapping[str, Accelerator]:
         file = self._open("accelerators.toml")
         accelerators = file.keyed("accelerators", Accelerator)
+        for accelerator in accelerators.values():
+            run, tpu = accelerator.cloud_run, accelerator.tpu
+            names = (run.quota, run.quota_zonal_redundancy) if run else (tpu.quota, tpu.quota_on_demand) if tpu else ()
+            for name in names:
+                file.refer(f"accelerators.{accelerator.id}.quota", name, self.quotas)
         file.finish()
         return accelerators
+
+    @cached_property
+    def quotas(self) -> Mapping[str, Quota]:
+        file = self._open("quotas.toml")
+        quotas = file.keyed("quotas", Quota)
+        file.finish()
+        return quotas
 
     @cached_property
     def images(self) -> Mapping[str, Image]:

@@ -187,7 +187,6 @@ class CloudRunLimits(Row):
     """Quota name without zonal redundancy."""
     quota_zonal_redundancy: str
     """Quota name with it: a separate pool."""
-    quota_unit_per_gpu: int
 
 
 class TpuLimits(Row):
@@ -236,6 +235,19 @@ class Accelerator(Row):
     tpu: TpuLimits | None = None
     deployable: bool = True
     """False: planned, but no component builds it yet."""
+    source: Source
+
+
+class Quota(Row):
+    """A quota of Google's that a deployment is counted against; `id` is Google's name of it."""
+
+    id: str
+    service: str
+    unit: Literal["GPU", "GiB", "vCPU", "chips"]
+    per_unit: int
+    """How many of the quota's own units make one `unit`: 1,073,741,824 bytes a GiB."""
+    default: float | None = None
+    """What a project usually has where nobody asked for more, in `unit`; None where reports contradict each other."""
     source: Source
 
 

@@ -12,6 +12,7 @@ from infra.google.session import GoogleSession
 from infra.google.tpu import TpuZone, zones
 from infra.google.tpu_types import Provisioning, QueuedResource
 from infra.planning.names import region_of
+from infra.planning.quotas import regional
 
 SERVICE = "tpu.googleapis.com"
 
@@ -74,11 +75,6 @@ def survey(session: GoogleSession, accelerator: Accelerator, *, quota: str, flex
         for name in listing
     ]
     return Survey(tuple(sorted(rows, key=lambda row: (not row.flex_start, row.zone))), tuple(asked.gaps))
-
-
-def regional(quota: str) -> str:
-    """The twin that counts a whole region; the TPU API asks both."""
-    return quota.replace("PerZone", "PerRegion")
 
 
 def chips_of(queued: QueuedResource) -> int:

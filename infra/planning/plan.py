@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from infra.catalog import Accelerator, Architecture, Model, Recipe
+from infra.catalog import Accelerator, Architecture, Model, Quota, Recipe
 from infra.errors import Fault
 from infra.planning.budget import MemoryBudget
 from infra.planning.cost import CostEstimate
@@ -33,6 +33,25 @@ class Instance:
     min_instances: int
     max_instances: int
     request_timeout_s: int
+
+
+@dataclass(frozen=True)
+class QuotaNeed:
+    """How much of a quota the whole stack needs in `place`, a region or a zone."""
+
+    quota: Quota
+    place: str
+    amount: float
+    """In `quota.unit`."""
+
+    @property
+    def value(self) -> int:
+        """The same in the quota's own unit: the number to ask Google for."""
+        return round(self.amount * self.quota.per_unit)
+
+    def beyond_default(self, times: int = 1) -> bool:
+        """Whether `times` the amount is more than a project usually has; False where that is not known."""
+        return self.quota.default is not None and times * self.amount > self.quota.default
 
 
 @dataclass(frozen=True)
@@ -71,6 +90,8 @@ class Plan:
     probe: StartupProbePlan | None
     """None where the platform has no probe (TPU: the supervisor probes)."""
     instance: Instance | None
+    quotas: tuple[QuotaNeed, ...]
+    """What the whole stack is counted against, the devices first."""
     cost: CostEstimate
     ready_timeout_s: int
     deploy_timeout_s: int

@@ -17,7 +17,7 @@ from infra.planning.effects import without_effect
 from infra.planning.faults import Findings
 from infra.planning.names import names_of, region_of
 from infra.planning.notes import access_notes, idle_note, region_note, template_note
-from infra.planning.plan import Instance, Plan
+from infra.planning.plan import Instance, Plan, QuotaNeed
 from infra.planning.probes import (
     StartupProbePlan,
     check_probe,
@@ -27,6 +27,7 @@ from infra.planning.probes import (
     ready_timeout_s,
 )
 from infra.planning.quantities import Band, parse_duration
+from infra.planning.quotas import check_quotas, quota_needs, update_note
 from infra.planning.resolve import Origin, Resolved, resolve
 from infra.planning.settings import Settings
 from infra.planning.shapes import server_shape, speed_model, startup_of
@@ -103,15 +104,18 @@ class _Planner:
         shape = self._shape(engine)
         budget = device_budget(shape)
         judged = judge(shape, paid_minutes=startup.from_zero.mid / 60)
+        instance = self._instance(engine)
+        quotas = self._quotas(instance)
         findings = (
             self._combination(engine)
             + Findings(judged.refusals, judged.warnings)
             + probe_findings
             + self._platform(startup, engine)
             + self._request_timeout(speed)
+            + Findings(warnings=tuple(check_quotas(quotas, self.accelerator, instance)))
         )
         self._tell(engine, model)
-        instance = self._instance(engine)
+        self.notes += update_note(quotas) if instance else ()
         return Plan(
             stack=self.stack,
             settings=self.settings,
@@ -139,6 +143,7 @@ class _Planner:
             startup=startup,
             probe=probe,
             instance=instance,
+            quotas=quotas,
             cost=self._cost(speed, instance),
             ready_timeout_s=self._ready_timeout_s(startup),
             deploy_timeout_s=deploy_timeout_s(probe, startup) if probe else self._ready_timeout_s(startup),
@@ -294,6 +299,17 @@ class _Planner:
             min_instances=scaling.min_instances,
             max_instances=scaling.max_instances,
             request_timeout_s=parse_duration(scaling.request_timeout),
+        )
+
+    def _quotas(self, instance: Instance | None) -> tuple[QuotaNeed, ...]:
+        redundant = self.settings.scaling.zonal_redundancy
+        return quota_needs(
+            self.facts,
+            self.accelerator,
+            region=self.region,
+            instance=instance,
+            slices=self.slices,
+            zonal_redundancy=redundant,
         )
 
     def _cost(self, speed: SpeedEstimate, instance: Instance | None) -> CostEstimate:

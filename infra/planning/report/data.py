@@ -10,7 +10,7 @@ from typing import Any
 
 from infra.errors import Fault
 from infra.planning.cost import CostEstimate, LineItem
-from infra.planning.plan import Plan
+from infra.planning.plan import Plan, QuotaNeed
 from infra.planning.quantities import Band
 from infra.planning.slices import SlicesPlan
 from infra.planning.speed import Rate
@@ -69,6 +69,7 @@ def as_json(plan: Plan, resources: ResourceList | None = None) -> dict[str, Any]
         "startup": _startup(plan),
         "probes": _probes(plan),
         "slices": None if plan.slices is None else _slices(plan.slices),
+        "quotas": [_quota(need) for need in plan.quotas],
         "cost": _cost(plan.cost),
         "vllm": {
             "version": plan.engine.vllm_version,
@@ -198,6 +199,20 @@ def _slices(slices: SlicesPlan) -> dict[str, Any]:
         "waitForCapacityS": slices.wait_for_capacity_s,
         "subnetCidr": slices.subnet_cidr,
         "gatewayInFlightLimit": slices.gateway.in_flight_limit,
+    }
+
+
+def _quota(need: QuotaNeed) -> dict[str, Any]:
+    return {
+        "name": need.quota.id,
+        "service": need.quota.service,
+        "place": need.place,
+        "needed": need.amount,
+        "unit": need.quota.unit,
+        "neededInQuotaUnits": need.value,
+        "usual": need.quota.default,
+        "source": need.quota.source.where,
+        "read": need.quota.source.read.isoformat(),
     }
 
 

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator
 
 from infra.catalog import GIB, Platform
-from infra.planning.plan import Plan
+from infra.planning.plan import Plan, QuotaNeed
 from infra.planning.quantities import Band, read_duration, read_rate, read_usd
 from infra.planning.report.data import ResourceList, ResourceRow
 from infra.planning.slices import SlicesPlan
@@ -29,6 +29,7 @@ def plan_rows(plan: Plan) -> list[Row]:
         ("Speed", list(_speed(plan))),
         ("Start", list(_start(plan))),
         *([("Slices", list(_slices(plan, plan.slices)))] if plan.slices else []),
+        *([("Quota", list(_quotas(plan)))] if plan.quotas else []),
         ("Cost", list(_cost(plan))),
         ("Access", [_access(plan)]),
         ("Basis", list(_basis(plan))),
@@ -132,7 +133,6 @@ def _slices(plan: Plan, slices: SlicesPlan) -> Iterator[str]:
         f"{', '.join(slices.names)}: {slices.provisioning}, {lasts}; queued for at most "
         f"{read_duration(slices.valid_until_duration_s)}, `pulumi up` waits {read_duration(slices.wait_for_capacity_s)}"
     )
-    yield f"{count * slices.chips} chips of {slices.quota} in {slices.zone}"
     yield f"machines in {slices.subnet_cidr}, the range beside the gateway's {plan.settings.network.subnet_cidr}"
     gateway = slices.gateway
     yield f"the gateway admits {gateway.in_flight_limit} requests at once, and answers 429 to the next"
@@ -144,6 +144,19 @@ def _slices(plan: Plan, slices: SlicesPlan) -> Iterator[str]:
         yield f"a changed flag is an outage of {one}: no slice waits for another one that cannot be checked from outside"
     else:
         yield f"a changed flag takes {one} a slice, one after the other; the rest goes on serving"
+
+
+def _quotas(plan: Plan) -> Iterator[str]:
+    """The devices in a line, then what else counts; a place is named where it is another than before."""
+    first, *rest = plan.quotas
+    yield _quota(first, first.place)
+    if rest:
+        yield ", ".join(_quota(need, need.place if need.place != first.place else "") for need in rest)
+
+
+def _quota(need: QuotaNeed, place: str) -> str:
+    usual = "" if need.quota.default is None else f" (usual: {need.quota.default:g})"
+    return f"{need.amount:g} {need.quota.unit} of {need.quota.id}{usual}" + (f" in {place}" if place else "")
 
 
 def _cost(plan: Plan) -> Iterator[str]:
