@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from infra.catalog import Accelerator, catalog
@@ -161,7 +163,12 @@ class TestOrigin:
 
     def test_a_region_without_its_own_price_is_named_once_with_what_is_borrowed(self) -> None:
         note, *_ = price(l4(), kept=Kept("us-east4", bucket_bytes=1)).notes
-        assert note == "Tier-1 list prices, none on file for us-east4 itself: GPU, vCPU, memory, bucket."
+        assert note == "Tier-1 prices stand in, none on file for us-east4: GPU, vCPU, memory, bucket."
+
+    def test_two_regions_are_named_each_with_what_is_borrowed_for_it(self) -> None:
+        rental = replace(slices(zone="asia-northeast1-b"), gateway_region="us-east4")
+        note, *_ = price(rental).notes
+        assert "asia-northeast1: chips, flex-start; us-east4: gateway vCPU, gateway memory." in note
 
     def test_a_region_with_its_own_price_borrows_nothing(self) -> None:
         estimate = price(slices())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -122,6 +124,11 @@ class TestWindow:
         (warning,) = check_probe(choose_probe(WIDE), WIDE).warnings
         assert "Leave probes.startup out" not in warning.fix
         assert warning.fix == "Do less."
+
+    def test_there_is_a_way_out_where_nothing_shortens_the_start(self) -> None:
+        fastest = replace(WIDE, remedies=())
+        (warning,) = check_probe(choose_probe(fastest), fastest).warnings
+        assert "fewer bytes" in warning.fix
 
 
 class TestTimeouts:

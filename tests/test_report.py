@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -170,7 +170,7 @@ class TestText:
 
     def test_refusals_stand_before_everything(self) -> None:
         refused = text(shipped("l4", region="europe-north1"), ResourceList((), "refused: nothing would be created"))
-        assert refused.index("Refused") < refused.index("Fits")
+        assert refused.index("Refused") < refused.index("Memory")
         assert "refused: nothing would be created" in refused
 
     def test_who_measured_a_recipe_or_nobody_is_said(self) -> None:
@@ -178,6 +178,91 @@ class TestText:
         assert "the author of Turbo-Stable" in text(shipped("v6e4"))
         bare = make_plan("bare", {"model": "gemma-4-e2b-it", "accelerator": "g4-1"})
         assert "no recipe for this pair: unverified" in text(bare)
+
+
+class TestRefusals:
+    """A refused plan says why and where its memory would go; what only a running server has is not there."""
+
+    REFUSED: ClassVar[dict[str, dict[str, Any]]] = {
+        "too large": {"model": "gemma-4-31b-it"},
+        "too long": {"serving__kvCacheDtype": "auto", "serving__cpuOffloadGb": 0, "model": "gemma-4-31b-it-qat-w4a16"},
+        "elsewhere": {"region": "europe-north1"},
+        "host too small": {"model": "gemma-4-31b-it-qat-w4a16", "scaling__memoryGib": 16, "scaling__cpu": 4},
+    }
+
+    @pytest.mark.parametrize("name", REFUSED)
+    def test_have_no_figure_that_cannot_be_had(self, name: str) -> None:
+        plan = shipped("l4", **self.REFUSED[name])
+        assert plan.refused
+        for shown in (text(plan), as_markdown(plan, None)):
+            assert not re.search(r"≈ 0 |\(\)|-\d+\.\d GiB|tok/s|\$\d|Fits|vllm serve", shown), shown
+        assert len(text(plan).splitlines()) < 24
+
+    @pytest.mark.parametrize("name", REFUSED)
+    def test_are_null_in_json_and_keep_their_keys(self, name: str) -> None:
+        refused, fitting = data("l4", **self.REFUSED[name]), data("l4")
+        per_million = refused["cost"]["usdPerMillionOutputTokens"]
+        for group in ("capacity", "speed", "cost"):
+            assert [*refused[group]] == [*fitting[group]]
+        assert [*per_million] == [*fitting["cost"]["usdPerMillionOutputTokens"]]
+        nothing = [refused["speed"][key] for key in ("alone", "planned", "ttftS")]
+        nothing += [per_million[key] for key in per_million if key != "predicted"]
+        nothing += [refused["capacity"][key] for key in ("tokens", "tokensBand", "requestsOfWorkload")]
+        assert nothing == [None] * 10
+
+    def test_memory_that_would_do_is_no_contradiction(self) -> None:
+        shown = text(shipped("l4", region="europe-north1"))
+        assert "fits, but refused for another reason: 10.9 GiB for KV cache" in shown
+
+    def test_a_diff_with_one_judges_no_speed(self) -> None:
+        found = {c.subject: c for c in changes(data("l4"), data("l4", serving__maxNumSeqs=4096))}
+        assert found["Verdict"].after == "refused"
+        assert (found["Speed as planned"].after, found["Speed as planned"].tone) == ("", "")
+
+
+class TestMoreThanFits:
+    """No speed and no price is quoted for more requests than the KV cache holds."""
+
+    @pytest.mark.parametrize(
+        ("name", "typed"),
+        [("l4", {"serving__maxNumSeqs": 200}), ("v6e4", {"serving__tensorParallelSize": 2})],
+    )
+    def test_is_quoted_for_what_is_held_and_warned_of_with_the_number_that_is(
+        self, name: str, typed: dict[str, Any]
+    ) -> None:
+        plan = shipped(name, **typed)
+        held = plan.requests_held
+        assert held < plan.engine.max_num_seqs
+        assert plan.speed.planned.requests == plan.cost.planned_requests == held
+        one = data(name, **typed)
+        assert one["speed"]["planned"]["requests"] == one["capacity"]["requestsOfWorkload"] == held
+        for shown in (text(plan), as_markdown(plan, None)):
+            assert f"tok/s with {held} running" in shown
+            assert f"with {plan.engine.max_num_seqs} running" not in shown
+        (warning,) = (fault for fault in plan.warnings if fault.key == "serving.maxNumSeqs")
+        assert f"holds {held} of 1,280 tokens" in warning.fact
+        mended = shipped(name, **{**typed, "serving__maxNumSeqs": int(re.findall(r"\d+", warning.fix)[0])})
+        assert "serving.maxNumSeqs" not in {fault.key for fault in mended.warnings}
+        assert mended.speed.planned.requests == mended.engine.max_num_seqs >= held
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_no_shipped_stack_is_warned_of_it(self, name: str) -> None:
+        plan = shipped(name)
+        assert plan.speed.planned.requests == plan.engine.max_num_seqs <= plan.requests_held
+        assert "serving.maxNumSeqs" not in {fault.key for fault in plan.warnings}
+
+
+class TestPricesOfAnotherRegion:
+    @pytest.mark.parametrize("name", NAMES)
+    def test_are_told_in_words_once(self, name: str) -> None:
+        plan = shipped(name)
+        assert plan.cost.notes
+        for note in plan.cost.notes:
+            assert dict(plan_rows(plan))["Cost"].count(note) == 1
+            assert as_markdown(plan, None).count(note) == 1
+
+    def test_are_told_of_chips_as_well(self) -> None:
+        assert "none on file for asia-northeast1: chips" in text(shipped("v6e4", tpu__zone="asia-northeast1-b"))
 
 
 class TestComment:
@@ -224,6 +309,21 @@ class TestDifference:
     def test_it_is_the_same_from_a_saved_plan(self) -> None:
         saved = json.loads(json.dumps(data("rtx6000", RESOURCES)))
         assert changes(saved, data("l4", RESOURCES)) == changes(data("rtx6000", RESOURCES), data("l4", RESOURCES))
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_its_figures_are_those_of_the_plan_in_words(self, name: str) -> None:
+        shown = " ".join(line for _, lines in plan_rows(shipped(name)) for line in lines)
+        other = "l4" if name != "l4" else "v6e4"
+        told = {c.subject: c.after.rpartition(" (")[0] or c.after for c in changes(data(other), data(name))}
+        for subject in ("Speed alone", "First token", "Start from zero", "$/hour running", "$/M output tokens"):
+            assert told.get(subject, "") in shown, subject
+
+    def test_a_percentage_is_that_of_unrounded_figures(self) -> None:
+        after = data("v6e1", serving__maxNumSeqs=200)
+        prices = [one["cost"]["usdPerMillionOutputTokens"]["planned"]["mid"] for one in (data("v6e1"), after)]
+        (found,) = (c for c in changes(data("v6e1"), after) if c.subject == "$/M output tokens")
+        assert (found.before, found.after) == ("≈ $0.023", f"≈ $0.027 ({100 * (prices[1] / prices[0] - 1):+.0f} %)")
+        assert 15 < 100 * (prices[1] / prices[0] - 1) < 18
 
     def test_a_refusal_is_worse_and_comes_first(self) -> None:
         found = changes(data("l4"), data("l4", region="europe-north1"))

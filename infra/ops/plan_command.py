@@ -83,7 +83,8 @@ def show_stacks(*, as_json: bool) -> None:
     for row in rows:
         if "error" not in row:
             verdict = f"{row['verdict']}{'' if row['deployable'] else ', plan only'}"
-            tokens, price = f"≈ {row['kvTokens']:,}", f"{row['usdPerHour']:.2f}"
+            tokens = "" if row["kvTokens"] is None else f"≈ {row['kvTokens']:,}"
+            price = f"{row['usdPerHour']:.2f}"
             words = (str(row[key]) for key in ("stack", "model", "accelerator", "location"))
             table.add_row(*words, verdict, tokens, price)
     show(table, *(f"{row['stack']}: {row['error']}" for row in rows if "error" in row))
@@ -101,6 +102,6 @@ def _stack_row(name: str, root: Path) -> dict[str, object]:
         "location": plan.zone or plan.region,
         "verdict": plan.verdict.value,
         "deployable": plan.accelerator.deployable,
-        "kvTokens": plan.capacity.tokens,
+        "kvTokens": None if plan.refused else plan.capacity.tokens,
         "usdPerHour": round(plan.cost.usd_per_hour, 4),
     }

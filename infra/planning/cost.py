@@ -141,11 +141,13 @@ def _staged(catalog: Catalog, job: StagingJob) -> Iterator[LineItem]:
 
 def _stand_ins(items: Iterable[LineItem]) -> Iterator[str]:
     """One sentence for all prices that are not the region's own."""
-    borrowed = [item for item in items if item.price.region is None]
-    regions = dict.fromkeys(item.region for item in borrowed)
-    labels = dict.fromkeys(item.label for item in borrowed)
+    borrowed: dict[str, dict[str, None]] = {}
+    for item in items:
+        if item.price.region is None:
+            borrowed.setdefault(item.region, {})[item.label] = None
     if borrowed:
-        yield f"Tier-1 list prices, none on file for {' or '.join(regions)} itself: {', '.join(labels)}."
+        where = "; ".join(f"{region}: {', '.join(labels)}" for region, labels in borrowed.items())
+        yield f"Tier-1 prices stand in, none on file for {where}."
 
 
 def _sum(items: Iterable[LineItem]) -> float:

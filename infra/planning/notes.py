@@ -1,10 +1,11 @@
-"""What a reader should know beside the numbers: an idle device, what moves along, a missing token, who may check and call."""
+"""What a reader should know beside the numbers: an idle or a crowded device, what moves along, who may check and call."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from infra.catalog import Model
+from infra.errors import Fault
 from infra.planning.settings import Settings
 from infra.planning.speed import SpeedModel
 from infra.planning.vllm import Engine
@@ -50,4 +51,17 @@ def idle_note(engine: Engine, knee: int, speed: SpeedModel) -> Iterator[str]:
         f"maxNumSeqs {engine.max_num_seqs} leaves the card idle: {knee} running requests would fit and give "
         f"≈ {better.total.mid:,.0f} tok/s in all instead of {now.total.mid:,.0f} (predicted, {better.total.margin}). "
         f"Write serving.maxNumSeqs: {knee}, or leave it out."
+    )
+
+
+def crowding(engine: Engine, held: int, tokens: int, most: int) -> Fault:
+    """The warning that `engine` may run more requests of `tokens` tokens than the `held` that its KV cache holds.
+
+    `most` is the largest maxNumSeqs whose requests are all held.
+    """
+    return Fault(
+        "serving.maxNumSeqs",
+        f"{engine.max_num_seqs} requests may run at once; the KV cache holds {held} of {tokens:,} tokens.",
+        f"The others wait or are preempted and computed anew: speed and price are those of {held}.",
+        f"Write {max(1, most)}.",
     )

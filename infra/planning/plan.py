@@ -81,9 +81,17 @@ class Plan:
     memory: MemoryBudget
     capacity: KvCapacity
     """At the likeliest size of the KV cache."""
+    requests_held: int
+    """Requests of the workload, each with its whole prompt and answer, that `capacity` holds while they decode.
+
+    Not what vLLM sets aside: its figure (`capacity.concurrency`) counts requests of max_model_len, each with the room that
+    only its prefill needs. As every request counts with its last token, none that is held has to be preempted."""
     kv_tokens: Band
     """`capacity.tokens` over the band of the KV cache's size."""
+    largest_max_model_len: Band
+    """Up to `low` the KV cache is no reason against a context, up to `high` it is a doubt, beyond that a refusal."""
     speed: SpeedEstimate
+    """`speed.planned` is for min(maxNumSeqs, `requests_held`), at least one: what else is sent waits."""
     speed_model: SpeedModel
     """The functions behind `speed`, for other numbers of running requests."""
     startup: StartupEstimate

@@ -16,7 +16,7 @@ from infra.planning.cost import CostEstimate
 from infra.planning.effects import without_effect
 from infra.planning.faults import Findings
 from infra.planning.names import names_of, region_of
-from infra.planning.notes import access_notes, idle_note, region_note, template_note
+from infra.planning.notes import access_notes, crowding, idle_note, region_note, template_note
 from infra.planning.plan import Instance, Plan, QuotaNeed
 from infra.planning.probes import (
     StartupProbePlan,
@@ -100,9 +100,12 @@ class _Planner:
         startup = startup_of(self.settings, self.architecture, self.accelerator, self.weights)
         probe, probe_findings = self._probe(startup)
         model = self._speed_model(engine)
-        speed = model.estimate(engine.max_num_seqs)
         shape = self._shape(engine)
         budget = device_budget(shape)
+        capacity = capacity_of(shape, budget.kv_bytes_per_device)
+        ends = [capacity_of(shape, size) for size in (budget.kv.low, budget.kv.mid, budget.kv.high)]
+        held = capacity.requests_held(self._workload_tokens)
+        speed = model.estimate(max(1, min(engine.max_num_seqs, held)))
         judged = judge(shape, paid_minutes=startup.from_zero.mid / 60)
         instance = self._instance(engine)
         quotas = self._quotas(instance)
@@ -114,6 +117,8 @@ class _Planner:
             + self._request_timeout(speed)
             + Findings(warnings=tuple(check_quotas(quotas, self.accelerator, instance)))
         )
+        if not findings.refusals:
+            findings += self._crowding(engine, held)
         self._tell(engine, model)
         self.notes += update_note(quotas) if instance else ()
         return Plan(
@@ -134,10 +139,10 @@ class _Planner:
             engine=engine,
             command=self._command(engine),
             memory=budget,
-            capacity=capacity_of(shape, budget.kv_bytes_per_device),
-            kv_tokens=Band(
-                *(capacity_of(shape, size).tokens for size in (budget.kv.low, budget.kv.mid, budget.kv.high))
-            ),
+            capacity=capacity,
+            requests_held=held,
+            kv_tokens=Band(*(one.tokens for one in ends)),
+            largest_max_model_len=Band(*(one.largest_max_model_len for one in ends)),
             speed=speed,
             speed_model=model,
             startup=startup,
@@ -233,6 +238,12 @@ class _Planner:
             return Findings()
         longest = self.settings.workload.output_tokens / speed.planned.per_stream.mid
         return check_request_timeout(parse_duration(self.settings.scaling.request_timeout), longest_answer_s=longest)
+
+    def _crowding(self, engine: Engine, held: int) -> Findings:
+        if not 0 < held < engine.max_num_seqs:
+            return Findings()
+        most = largest_max_num_seqs(self._shape(engine), self._workload_tokens)
+        return Findings(warnings=(crowding(engine, held, self._workload_tokens, most),))
 
     def _combination(self, engine: Engine) -> Findings:
         found = check_combination(

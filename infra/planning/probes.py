@@ -30,6 +30,9 @@ _DEPLOY_LEAST_S = 2700
 """45 minutes: Pulumi's own 20 are less than the probe window."""
 
 _KEY = "probes.startup"
+_SMALLER = (
+    "The window is the longest and the path the fastest: serve a checkpoint of fewer bytes (QAT, or a smaller model)."
+)
 
 
 @dataclass(frozen=True)
@@ -142,7 +145,7 @@ def _check_window(probe: StartupProbePlan, startup: StartupEstimate) -> Findings
     advice = (
         ["Leave probes.startup out: the window then fills Cloud Run's cap."] if probe.window_s < GPU_WINDOW_S else []
     )
-    fix = " ".join([*advice, *startup.remedies[:1]])
+    fix = " ".join([*advice, *startup.remedies[:1]]) or _SMALLER
     if probe.window_s < start.low:
         fact = f"the probe gives up after {window}, the start takes at least {read_duration(start.low)}."
         fault = Fault(_KEY, fact, "Cloud Run would stop the container while it still loads, at every start.", fix)

@@ -86,6 +86,11 @@ def read_duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if minutes else f"{hours} h"
 
 
+def read_seconds(seconds: float) -> str:
+    """A short time for reading: 0.34 s, 7.10 s; from ten seconds on as `read_duration` has it."""
+    return f"{seconds:.2f} s" if seconds < 10 else read_duration(seconds)
+
+
 def read_usd(usd: float) -> str:
     """An amount of money for reading: $0.31, $3.19, $2,326; tenths of a cent below ten cents."""
     if abs(usd) >= 100:

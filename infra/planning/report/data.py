@@ -1,6 +1,7 @@
 """A plan as data: the documented, stable JSON of `gemma4 plan --json` (docs/plan-schema.md), and the rows a diff compares.
 
 Keys are camelCase; sizes end in Bytes or Gib, times in S, money starts with usd. A prediction is {low, mid, high}.
+Numbers are not rounded for reading, and a refused plan has null for what only a running server would have.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def as_json(plan: Plan, resources: ResourceList | None = None) -> dict[str, Any]
         "probes": _probes(plan),
         "slices": None if plan.slices is None else _slices(plan.slices),
         "quotas": [_quota(need) for need in plan.quotas],
-        "cost": _cost(plan.cost),
+        "cost": _cost(plan.cost, plan.refused),
         "vllm": {
             "version": plan.engine.vllm_version,
             "image": plan.images["serving"].upstream,
@@ -98,46 +99,55 @@ def _memory(plan: Plan) -> dict[str, Any]:
     return {
         "deviceBytes": round(memory.device_bytes),
         "capBytes": round(memory.cap_bytes),
-        "weightsBytes": _band(memory.weights, 0),
+        "weightsBytes": _whole(memory.weights),
         "assistantBytes": round(memory.assistant_bytes),
         "offloadedBytes": round(memory.offloaded_bytes),
-        "overheadBytes": _band(memory.overhead, 0),
-        "kvBytesPerDevice": _band(memory.kv, 0),
-        "constructionPeakBytes": None if peak is None else _band(peak, 0),
-        "programBytes": None if programs is None else _band(programs, 0),
-        "hostBytes": _band(memory.host, 0),
+        "overheadBytes": _whole(memory.overhead),
+        "kvBytesPerDevice": _whole(memory.kv),
+        "constructionPeakBytes": None if peak is None else _whole(peak),
+        "programBytes": None if programs is None else _whole(programs),
+        "hostBytes": _whole(memory.host),
         "errorOrigin": memory.error_origin,
     }
 
 
 def _capacity(plan: Plan) -> dict[str, Any]:
-    capacity = plan.capacity
-    workload = plan.settings.workload.prompt_tokens + plan.settings.workload.output_tokens
+    capacity, refused = plan.capacity, plan.refused
     return {
         "predicted": True,
-        "tokens": capacity.tokens,
-        "tokensBand": _band(plan.kv_tokens, 0),
-        "concurrencyAtMaxModelLen": round(capacity.concurrency, 2),
-        "requestsOfWorkload": capacity.requests_held(workload),
+        "tokens": None if refused else capacity.tokens,
+        "tokensBand": None if refused else _whole(plan.kv_tokens),
+        "concurrencyAtMaxModelLen": None if refused else exact(capacity.concurrency),
+        "requestsOfWorkload": None if refused else plan.requests_held,
         "maxModelLen": plan.engine.max_model_len,
         "largestMaxModelLen": capacity.largest_max_model_len,
+        "largestMaxModelLenBand": _whole(plan.largest_max_model_len),
         "maxNumSeqs": plan.engine.max_num_seqs,
         "maxNumBatchedTokens": plan.engine.max_num_batched_tokens,
         "kvCacheDtype": plan.engine.kv_cache_dtype,
     }
 
 
-def _band(band: Band, digits: int = 2) -> dict[str, float]:
-    places = digits or None  # None rounds to a whole number
-    return {"low": round(band.low, places), "mid": round(band.mid, places), "high": round(band.high, places)}
+def _whole(band: Band) -> dict[str, float]:
+    return {"low": round(band.low), "mid": round(band.mid), "high": round(band.high)}
+
+
+def exact_band(band: Band) -> dict[str, float]:
+    """The band as data, not rounded for reading."""
+    return {"low": exact(band.low), "mid": exact(band.mid), "high": exact(band.high)}
+
+
+def exact(value: float) -> float:
+    """`value` to twelve digits: what is read off it, or a difference made from it, is that of the plan itself."""
+    return float(f"{value:.12g}")
 
 
 def _rate(rate: Rate) -> dict[str, Any]:
     return {
         "requests": rate.requests,
-        "tokensPerSecond": _band(rate.total),
-        "tokensPerSecondEach": _band(rate.per_stream),
-        "withNewPrompts": _band(rate.with_new_prompts),
+        "tokensPerSecond": exact_band(rate.total),
+        "tokensPerSecondEach": exact_band(rate.per_stream),
+        "withNewPrompts": exact_band(rate.with_new_prompts),
         "bound": rate.bound,
     }
 
@@ -148,10 +158,10 @@ def _speed(plan: Plan) -> dict[str, Any]:
         "predicted": True,
         "promptTokens": speed.prompt_tokens,
         "outputTokens": speed.output_tokens,
-        "alone": _rate(speed.alone),
-        "planned": _rate(speed.planned),
-        "ttftS": _band(speed.ttft_s, 3),
-        "speculationGain": _band(speed.speculation_gain),
+        "alone": None if plan.refused else _rate(speed.alone),
+        "planned": None if plan.refused else _rate(speed.planned),
+        "ttftS": None if plan.refused else exact_band(speed.ttft_s),
+        "speculationGain": None if plan.refused else exact_band(speed.speculation_gain),
         "sources": list(speed.sources),
     }
 
@@ -160,11 +170,11 @@ def _startup(plan: Plan) -> dict[str, Any]:
     startup = plan.startup
     return {
         "predicted": True,
-        "fromZeroS": _band(startup.from_zero, 0),
-        "firstDeployS": _band(startup.first_deploy, 0),
-        "restartS": _band(startup.restart, 0),
+        "fromZeroS": exact_band(startup.from_zero),
+        "firstDeployS": exact_band(startup.first_deploy),
+        "restartS": exact_band(startup.restart),
         "stages": [
-            {"name": stage.name, "seconds": _band(stage.seconds, 0), "repeats": stage.repeats}
+            {"name": stage.name, "seconds": exact_band(stage.seconds), "repeats": stage.repeats}
             for stage in startup.stages
         ],
         "readyTimeoutS": plan.ready_timeout_s,
@@ -216,19 +226,19 @@ def _quota(need: QuotaNeed) -> dict[str, Any]:
     }
 
 
-def _cost(cost: CostEstimate) -> dict[str, Any]:
+def _cost(cost: CostEstimate, refused: bool) -> dict[str, Any]:
     return {
-        "usdPerHour": round(cost.usd_per_hour, 4),
-        "usdPerHourAtMost": round(cost.usd_per_hour_at_most, 4),
-        "usdPerMonthIdle": round(cost.usd_per_month_idle, 4),
-        "usdPerRun": None if cost.usd_per_run is None else round(cost.usd_per_run, 2),
-        "usdStaging": round(cost.usd_staging, 4),
+        "usdPerHour": exact(cost.usd_per_hour),
+        "usdPerHourAtMost": exact(cost.usd_per_hour_at_most),
+        "usdPerMonthIdle": exact(cost.usd_per_month_idle),
+        "usdPerRun": None if cost.usd_per_run is None else exact(cost.usd_per_run),
+        "usdStaging": exact(cost.usd_staging),
         "usdPerMillionOutputTokens": {
             "predicted": True,
-            "alone": _band(cost.usd_per_million_alone),
-            "planned": _band(cost.usd_per_million_planned),
-            "plannedWithNewPrompts": _band(cost.usd_per_million_new_prompts),
-            "plannedRequests": cost.planned_requests,
+            "alone": None if refused else exact_band(cost.usd_per_million_alone),
+            "planned": None if refused else exact_band(cost.usd_per_million_planned),
+            "plannedWithNewPrompts": None if refused else exact_band(cost.usd_per_million_new_prompts),
+            "plannedRequests": None if refused else cost.planned_requests,
         },
         "lines": {
             "hour": [_line(item) for item in cost.replica_hour],
@@ -242,10 +252,10 @@ def _cost(cost: CostEstimate) -> dict[str, Any]:
 def _line(item: LineItem) -> dict[str, Any]:
     return {
         "label": item.label,
-        "quantity": round(item.quantity, 3),
+        "quantity": exact(item.quantity),
         "unit": item.price.unit.value,
         "usdPerUnit": item.price.usd,
-        "usd": round(item.usd, 4),
+        "usd": exact(item.usd),
         "source": item.price.source.where,
         "read": item.price.source.read.isoformat(),
     }

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from infra.planning.quantities import read_duration, read_rate, read_usd
+from infra.planning.quantities import read_duration, read_rate, read_seconds, read_usd
 
 Json = Mapping[str, Any]
 
@@ -75,7 +75,7 @@ _NUMBERS: tuple[tuple[str, tuple[str, ...], Any, int], ...] = (
     ("Requests at once", ("capacity", "maxNumSeqs"), lambda v: f"{v}", 0),
     ("Speed alone", ("speed", "alone", "tokensPerSecond", "mid"), lambda v: f"≈ {read_rate(v)} tok/s", 1),
     ("Speed as planned", ("speed", "planned", "tokensPerSecond", "mid"), lambda v: f"≈ {read_rate(v)} tok/s", 1),
-    ("First token", ("speed", "ttftS", "mid"), lambda v: f"≈ {v:.2f} s", -1),
+    ("First token", ("speed", "ttftS", "mid"), lambda v: f"≈ {read_seconds(v)}", -1),
     ("Start from zero", ("startup", "fromZeroS", "mid"), lambda v: f"≈ {read_duration(v)}", -1),
     ("Probe window", ("probes", "startup", "windowS"), read_duration, 0),
     ("Slices end after", ("slices", "maxRunDurationS"), read_duration, 0),

@@ -28,11 +28,12 @@ def as_markdown(plan: Plan, resources: ResourceList | None, before: Mapping[str,
         )
     )
     parts += [f"- ⚠️ **{fault.key}**: {_cell(_tail(str(fault)))}" for fault in plan.warnings]
-    parts.append(_folded("Command", "```sh\n" + "\n".join(command_lines(plan)) + "\n```"))
+    if not plan.refused:
+        parts.append(_folded("Command", "```sh\n" + "\n".join(command_lines(plan)) + "\n```"))
     if resources is not None:
         listed = "\n".join(f"- {line}" for line in resource_lines(resources)) or resources.missing
         parts.append(_folded(f"Resources: {len(resources.rows)}", listed))
-    if plan.notes:
+    if plan.notes and not plan.refused:
         parts.append(_folded(f"Notes: {len(plan.notes)}", "\n".join(f"- {note}" for note in plan.notes)))
     return "\n\n".join(parts)
 

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 
 from infra.catalog import GIB, Platform
 from infra.planning.plan import Plan, QuotaNeed
-from infra.planning.quantities import Band, read_duration, read_rate, read_usd
+from infra.planning.quantities import read_duration, read_rate, read_seconds, read_usd
 from infra.planning.report.data import ResourceList, ResourceRow
 from infra.planning.slices import SlicesPlan
+from infra.planning.verdict import Verdict
 
 Row = tuple[str, list[str]]
 
@@ -22,7 +23,12 @@ def title(plan: Plan) -> str:
 
 
 def plan_rows(plan: Plan) -> list[Row]:
-    """Subject and lines, in reading order; command, resources and notes stand apart."""
+    """Subject and lines, in reading order; command, resources and notes stand apart.
+
+    A refused plan has no server, so no capacity, speed or price: only where its memory would go.
+    """
+    if plan.refused:
+        return [("Memory", list(_memory_of_refused(plan))), ("Basis", list(_basis(plan)))]
     return [
         ("Fits", list(_fits(plan))),
         ("Capacity", list(_capacity(plan))),
@@ -67,11 +73,31 @@ def _member(row: ResourceRow, component: str) -> str:
 
 
 def _fits(plan: Plan) -> Iterator[str]:
+    answer = "yes" if plan.fits is Verdict.FITS else "perhaps"
+    yield f"{answer}, {_left(plan)}"
+    yield from _spent(plan)
+
+
+def _memory_of_refused(plan: Plan) -> Iterator[str]:
+    if plan.fits is not Verdict.REFUSED:
+        yield f"{plan.fits.value}, but refused for another reason: {_left(plan)}"
+    elif plan.memory.kv.mid > 0:
+        yield f"{_gib(plan.memory.kv.mid)} GiB would be left for KV cache"
+    else:
+        yield "nothing would be left for KV cache"
+    yield from _spent(plan)
+
+
+def _left(plan: Plan) -> str:
     memory = plan.memory
-    answer = {"fits": "yes", "tight": "perhaps", "refused": "no"}[plan.fits.value]
     devices = " a device" if plan.engine.tensor_parallel > 1 else ""
     spread = (memory.kv.high - memory.kv.low) / 2
-    yield f"{answer}, {_gib(memory.kv.mid)} GiB for KV cache{devices} (±{_gib(spread)}; {memory.error_origin})"
+    left = f"{_gib(max(0.0, memory.kv.mid))} GiB for KV cache{devices}"
+    return f"{left} (±{_gib(spread)}; {memory.error_origin})"
+
+
+def _spent(plan: Plan) -> Iterator[str]:
+    memory = plan.memory
     parts = [f"weights {_gib(memory.weights.mid)}"]
     parts += [f"assistant {_gib(memory.assistant_bytes)}"] if memory.assistant_bytes else []
     parts += [f"overhead {_gib(memory.overhead.mid)}"] if memory.overhead.mid else []
@@ -88,12 +114,17 @@ def _offload(plan: Plan) -> str:
 
 
 def _capacity(plan: Plan) -> Iterator[str]:
-    capacity, workload = plan.capacity, plan.settings.workload
+    capacity, workload, most = plan.capacity, plan.settings.workload, plan.engine.max_num_seqs
     length = workload.prompt_tokens + workload.output_tokens
-    yield f"≈ {capacity.tokens:,} tokens ({plan.kv_tokens.margin}) as vLLM {plan.engine.vllm_version} counts them"
+    if not capacity.fits:
+        yield f"less than one request of {plan.engine.max_model_len:,} at the likeliest size: vLLM would not start"
+        return
+    band = f" ({plan.kv_tokens.margin})" if plan.kv_tokens.margin else ""
+    yield f"≈ {capacity.tokens:,} tokens{band} as vLLM {plan.engine.vllm_version} counts them"
+    runs = f"runs {most}" if most <= plan.requests_held else f"runs {plan.speed.planned.requests} of maxNumSeqs {most}"
     yield (
         f"{capacity.concurrency:.1f} requests of {plan.engine.max_model_len:,} by what vLLM sets aside, "
-        f"{capacity.requests_held(length):,} of {length:,} by what they hold; runs {plan.engine.max_num_seqs} at once"
+        f"{plan.requests_held:,} of {length:,} by what they hold; {runs} at once"
     )
 
 
@@ -105,11 +136,7 @@ def _speed(plan: Plan) -> Iterator[str]:
         f"≈ {read_rate(planned.total.mid)} tok/s with {planned.requests} running ({planned.total.margin})"
     )
     request = f"a new prompt of {speed.prompt_tokens:,}, answers of {speed.output_tokens:,}"
-    yield f"first token after ≈ {_seconds(speed.ttft_s)} for {request}"
-
-
-def _seconds(band: Band) -> str:
-    return f"{band.mid:.2f} s" if band.mid < 10 else read_duration(band.mid)
+    yield f"first token after ≈ {read_seconds(speed.ttft_s.mid)} for {request}"
 
 
 def _start(plan: Plan) -> Iterator[str]:
@@ -174,6 +201,7 @@ def _cost(plan: Plan) -> Iterator[str]:
         yield f"{read_usd(cost.usd_per_run)} for the whole {read_duration(3600 * cost.run_hours)} of {cost.replicas} slice(s)"
     read = sorted({item.price.source.read for item in cost.replica_hour})
     yield f"list prices read {', '.join(date.isoformat() for date in read)}"
+    yield from cost.notes
 
 
 def _access(plan: Plan) -> str:

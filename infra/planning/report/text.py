@@ -52,14 +52,15 @@ def _body(plan: Plan, resources: ResourceList | None) -> Table:
     for name, lines in plan_rows(plan):
         style = _VERDICTS[plan.fits.value] if name == "Fits" else ""
         body.add_row(Text(name, style="bold"), Text("\n".join(lines), style=style))
-    body.add_row(Text("Command", style="bold"), Text("\n".join(command_lines(plan))))
+    if not plan.refused:
+        body.add_row(Text("Command", style="bold"), Text("\n".join(command_lines(plan))))
     if resources is not None:
         count = f"{len(resources.rows)} to create, stack and components included" if resources.rows else ""
         lines = [*filter(None, (count, resources.missing)), *resource_lines(resources)]
         body.add_row(Text("Resources", style="bold"), Text("\n".join(lines)))
     for fault in plan.warnings:
         body.add_row(Text("Warning", style="bold yellow"), _fault(fault))
-    if plan.notes:
+    if plan.notes and not plan.refused:
         body.add_row(Text("Notes", style="bold"), Text("\n".join(f"· {note}" for note in plan.notes)))
     return body
 
