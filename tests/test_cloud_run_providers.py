@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from infra.components.weights import SCRIPT
 from infra.google.access import Access
+from infra.google.run import CloudRun
 from infra.google.storage import Bucket
 from infra.planning.sources import WeightSet
 from infra.providers import serving_check, weights_copy
 from infra.providers.serving_check import ServingCheckProvider
-from infra.providers.weights_copy import MANIFEST, WeightsCopyProvider, check_manifest
+from infra.providers.weights_copy import MANIFEST, NEWER, WeightsCopyProvider, check_manifest
 from tests.fakes.google import FakeGoogle
 from tests.fakes.google.client import FakeTime, session
 from tests.fakes.staging import stage_into
@@ -24,9 +28,13 @@ JOB = {"template": {"template": {"containers": [{"image": "img"}]}}}
 
 
 @pytest.fixture
-def google(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeGoogle]:
+def time() -> FakeTime:
+    return FakeTime()
+
+
+@pytest.fixture
+def google(monkeypatch: pytest.MonkeyPatch, time: FakeTime) -> Iterator[FakeGoogle]:
     with FakeGoogle() as fake:
-        time = FakeTime()
         for module in (weights_copy, serving_check):
             monkeypatch.setattr(module, "GoogleSession", lambda _access: session(fake, time))
         yield fake
@@ -68,12 +76,117 @@ class TestWeightsCopy:
         self, google: FakeGoogle, props: dict[str, Any]
     ) -> None:
         google.run.executor = None
-        google.run.set_outcome(succeeds=False, message="exit code 4", log=["Hugging Face does not accept the token"])
+        google.run.set_outcome(succeeds=False, exit_code=4, log=["Hugging Face does not accept the token"])
         with pytest.raises(Exception, match="were not copied") as caught:
             provider(WeightsCopyProvider()).create(props)
         assert "exit code 4" in str(caught.value)
         assert "    Hugging Face does not accept the token" in str(caught.value)
         assert type(caught.value).__qualname__ == "gemma4"
+
+    @pytest.mark.parametrize("code", [4, 5, 6, 8, 9])
+    def test_what_another_run_cannot_mend_is_not_run_again(
+        self, google: FakeGoogle, props: dict[str, Any], code: int
+    ) -> None:
+        google.run.executor = None
+        google.run.set_outcome(succeeds=False, exit_code=code)
+        with pytest.raises(Exception, match=f"were not copied.*exit code {code}"):
+            provider(WeightsCopyProvider()).create(props)
+        assert len(google.run.executions) == 1
+
+    @pytest.mark.parametrize("code", [None, 2, 7])
+    def test_a_start_before_its_grants_count_is_tried_again(
+        self,
+        google: FakeGoogle,
+        time: FakeTime,
+        props: dict[str, Any],
+        code: int | None,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        stage, began, sleep = google.run.executor, time.now, time.sleep
+
+        def sleeping(seconds: float) -> None:
+            sleep(seconds)
+            google.run.executor = stage if time.now - began >= 540 else None
+
+        monkeypatch.setattr(time, "sleep", sleeping)
+        google.run.executor = None
+        google.run.set_outcome(succeeds=False, exit_code=code)
+        assert provider(WeightsCopyProvider()).create(props).outs["files"] == 2
+
+    def test_patience_with_grants_ends_after_ten_minutes(
+        self, google: FakeGoogle, time: FakeTime, props: dict[str, Any]
+    ) -> None:
+        google.run.executor, began = None, time.now
+        google.run.set_outcome(succeeds=False, exit_code=7)
+        with pytest.raises(Exception, match="were not copied"):
+            provider(WeightsCopyProvider()).create(props)
+        assert 600 <= time.now - began < 640
+
+    def test_a_run_that_gave_up_gets_three_more(self, google: FakeGoogle, props: dict[str, Any]) -> None:
+        google.run.executor = None
+        google.run.set_outcome(succeeds=False, exit_code=1)
+        with pytest.raises(Exception, match="were not copied"):
+            provider(WeightsCopyProvider()).create(props)
+        assert len(google.run.executions) == 4
+
+    def test_a_run_that_somebody_cancelled_is_not_started_anew(self, google: FakeGoogle, props: dict[str, Any]) -> None:
+        google.run.executor = None
+        google.run.set_outcome(polls=99)
+
+        def cancel(seconds: float) -> None:
+            for name in google.run.executions:
+                CloudRun(session(google), "us-east4").cancel(name)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(FakeTime, "sleep", lambda _self, seconds: cancel(seconds))
+            with pytest.raises(Exception, match="the staging job cancelled"):
+                provider(WeightsCopyProvider()).create(props)
+        assert len(google.run.executions) == 1
+
+    def test_a_running_execution_of_an_interrupted_up_is_joined(
+        self, google: FakeGoogle, props: dict[str, Any], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        left = CloudRun(session(google), "us-east4").start("stage", args=props["arguments"])
+        assert provider(WeightsCopyProvider()).create(props).outs["files"] == 2
+        assert list(google.run.executions) == [left.name]
+        assert f"execution {left.id} of an earlier `pulumi up`" in capsys.readouterr().out
+
+    def test_an_execution_for_another_folder_is_not_joined(self, google: FakeGoogle, props: dict[str, Any]) -> None:
+        google.run.executor, stage = None, google.run.executor
+        google.run.set_outcome(polls=99)
+        CloudRun(session(google), "us-east4").start("stage", args=["--repo", "google/other"])
+        google.run.executor = stage
+        provider(WeightsCopyProvider()).create(props)
+        assert len(google.run.executions) == 2
+
+    def test_after_a_joined_execution_that_failed_it_starts_its_own(
+        self, google: FakeGoogle, props: dict[str, Any]
+    ) -> None:
+        google.run.executor, stage = None, google.run.executor
+        google.run.set_outcome(succeeds=False, exit_code=4, polls=2)  # perhaps with the token that was wrong before
+        CloudRun(session(google), "us-east4").start("stage", args=props["arguments"])
+        google.run.executor = stage
+        assert provider(WeightsCopyProvider()).create(props).outs["files"] == 2
+
+    def test_a_branch_that_has_moved_is_a_warning(
+        self, google: FakeGoogle, props: dict[str, Any], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        stage = google.run.executor
+        assert stage is not None
+        note = f"Nothing to do. main has a {NEWER} {'b' * 40}, which is left alone."
+        google.run.executor = lambda job, given: replace(stage(job, given), log=[note])
+        assert provider(WeightsCopyProvider()).create(props).outs["commit"] == "0" * 40
+        assert note in capsys.readouterr().out
+
+    def test_the_script_says_newer_commit_and_ends_with_these_codes(self) -> None:
+        """The two programs share no code: what one says, the other reads."""
+        script = SCRIPT.read_text()
+        assert f'NEWER = "{NEWER}"' in script
+        names = {"TOKEN": 4, "GATED": 5, "NOT_FOUND": 6, "MANIFEST": 8, "DISTRUST": 9, "USAGE": 2, "BUCKET": 7}
+        for name, code in names.items():
+            assert re.search(rf"^    {name} = {code}$", script, re.MULTILINE)
+        assert {4, 5, 6, 8, 9} == weights_copy._PERMANENT
+        assert {None, 2, 7} == weights_copy._UNSETTLED
 
     def test_without_a_job_it_only_checks(self, google: FakeGoogle, props: dict[str, Any]) -> None:
         with pytest.raises(Exception, match=f"has no {MANIFEST}"):

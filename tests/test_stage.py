@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.google import FakeGoogle
-from tests.fakes.hub import COMMIT, Content, FakeHub, Pattern
+from tests.fakes.hub import COMMIT, Content, FakeHub, HubFile, Pattern
 from tests.fakes.hub import Trouble as SourceTrouble
 from tests.fakes.storage import FakeStorage
 from tests.fakes.storage import Trouble as SinkTrouble
@@ -72,6 +72,10 @@ class Run:
         assert entry["severity"] == "ERROR"
         assert entry["exitCode"] == self.code
         return str(entry["message"])
+
+
+def make_files(files: dict[str, Content]) -> dict[str, HubFile]:
+    return {name: HubFile(content, lfs=False) for name, content in files.items()}
 
 
 class Place:
@@ -265,6 +269,166 @@ class TestASecondRun:
             assert COMMIT in run.error
             assert "another prefix" in run.error
         assert {seen.method for seen in place.storage.requests} == {"GET"}
+
+
+class TestABranchThatMoves:
+    """What is served stays at its commit until somebody names another: a branch is resolved once, when it is copied."""
+
+    BRANCH = ("--revision", "main", "--destination", "gs://weights/main")
+
+    @pytest.fixture
+    def moved(self, place: Place) -> Place:
+        assert place.run(*self.BRANCH).code == 0
+        place.hub.branch["main"] = "b" * 40
+        place.hub.files["config.json"].listed = place.hub.files["config.json"].served = b'{"newer": true}'
+        place.forget_requests()
+        return place
+
+    def revision(self, place: Place) -> str:
+        manifest = json.loads(place.storage.objects["main/gemma4-manifest.json"].data)
+        return str(manifest["revision"])
+
+    def test_leaves_a_whole_copy_alone_and_says_how_to_move_on(self, moved: Place) -> None:
+        run = moved.run(*self.BRANCH)
+        assert run.code == 0
+        said = run.entries[-1]["message"]
+        assert f"holds {moved.hub.repo} at {COMMIT}, whole" in said
+        assert f"main has a newer commit {'b' * 40}" in said
+        assert "gemma4 pin" in said
+        assert {seen.method for seen in moved.storage.requests} == {"GET"}
+        assert self.revision(moved) == COMMIT
+
+    def test_does_not_mix_commits_when_an_object_is_copied_again(self, moved: Place) -> None:
+        moved.hub.branch["kept"] = COMMIT  # the Hub goes on serving commits that no branch names
+        del moved.storage.objects[f"main/{SMALL}"]
+        moved.hub.files["config.json"].listed = moved.hub.files["config.json"].served = MODEL["config.json"]
+        assert moved.run(*self.BRANCH).code == 0
+        assert self.revision(moved) == COMMIT
+        reads = [seen.path for seen in moved.hub.hub_requests if "/resolve/" in seen.path]
+        assert reads
+        assert all(f"/resolve/{COMMIT}/" in path for path in reads)
+
+    def test_does_not_fail_a_whole_copy_because_the_hub_is_away(self, moved: Place) -> None:
+        moved.environ["HF_ENDPOINT"] = "http://127.0.0.1:9"
+        run = moved.run(*self.BRANCH, "--retries", "0")
+        assert run.code == 0
+        assert "newer" not in run.entries[-1]["message"]
+
+    @pytest.mark.parametrize("other", ["b" * 40, "next"])
+    def test_is_not_an_excuse_for_another_revision_in_the_same_prefix(self, moved: Place, other: str) -> None:
+        moved.hub.branch["next"] = "b" * 40
+        run = moved.run(*self.BRANCH, "--revision", other)
+        assert run.code == 8
+        assert COMMIT in run.error
+
+    def test_halfway_goes_on_with_the_new_commit_alone(self, moved: Place) -> None:
+        del moved.storage.objects["main/gemma4-manifest.json"]
+        assert moved.run(*self.BRANCH).code == 0
+        assert self.revision(moved) == "b" * 40
+        assert moved.storage.objects["main/config.json"].data == b'{"newer": true}'
+
+
+class TestAHubThatIsNone:
+    """Its list is the root of all trust: whatever no Hub answers ends the run before anything is copied, as code 9."""
+
+    def distrusted(self, place: Place, *arguments: str) -> str:
+        run = place.run(*arguments)
+        assert run.code == 9, run.text
+        assert place.storage.objects == {}
+        assert place.storage.uploads == {}
+        return run.error
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "../../.stage/stage.py",
+            "a/../../x.json",
+            "/etc/passwd",
+            "sub//x",
+            "..",
+            "sub/",
+            "a\nb.json",
+            "a\u202eb.json",
+            "\ud800.json",
+            "",
+            "gemma4-manifest.json",
+            "config.json",
+            7,
+        ],
+    )
+    def test_a_name_that_cannot_be_an_object_s_is_refused(self, place: Place, name: object) -> None:
+        place.hub.rows = [{"rfilename": name, "size": 2, "blobId": "a" * 40}]
+        assert "a file named" in self.distrusted(place)
+
+    def test_names_as_repositories_have_them_are_not(self, place: Place) -> None:
+        place.hub.files |= make_files({"sub folder/größe..v2.json": b"{}", "...json": b"{}"})
+        assert place.run().code == 0
+        assert place.has("sub folder/größe..v2.json")
+
+    @pytest.mark.parametrize(
+        "row",
+        [
+            {"rfilename": "x", "size": "big", "blobId": "a" * 40},
+            {"rfilename": "x", "size": -1, "blobId": "a" * 40},
+            {"rfilename": "x", "size": 1, "blobId": "a" * 64},
+            {"rfilename": "x", "lfs": {"size": 1, "sha256": "../" * 8}},
+            {"name": "x"},
+        ],
+    )
+    def test_a_row_that_no_hub_writes_is_refused(self, place: Place, row: dict[str, Any]) -> None:
+        place.hub.rows = [row]
+        self.distrusted(place)
+
+    def test_a_list_from_elsewhere_is_not_believed(self, place: Place, make_place: MakePlace) -> None:
+        stranger = make_place({"config.json": b"{}"})
+        place.hub.listing_at = f"{stranger.hub.url}/api/models/{place.hub.repo}/revision/{COMMIT}"
+        assert stranger.hub.url in self.distrusted(place)
+        assert stranger.hub.hub_requests == []
+
+    def test_a_list_that_has_moved_within_the_hub_is(self, place: Place) -> None:
+        old, new = place.hub.repo, f"/api/models/{place.hub.repo}/revision/{COMMIT}?blobs=true"
+        seen = place.hub.hub_requests
+        answer = place.hub._list
+
+        def once(exchange: Any, commit: str) -> None:
+            place.hub.listing_at = new if len(seen) == 1 else ""
+            answer(exchange, commit)
+
+        place.hub._list = once  # type: ignore[method-assign]
+        assert place.run("--repo", old).code == 0
+
+    def test_a_list_without_end_is_not_read_to_it(self, place: Place) -> None:
+        place.hub.padding = 64 * MIB
+        assert "longer than 16 MiB" in self.distrusted(place)
+
+    @pytest.mark.parametrize("where", ["file:///etc/passwd", "ftp://127.0.0.1/x", "gopher://127.0.0.1/x"])
+    def test_files_are_read_over_http_alone(self, place: Place, where: str) -> None:
+        place.hub.files_at = where
+        run = place.run()
+        assert run.code == 9
+        assert not place.has(BIG)
+
+    @pytest.mark.parametrize(
+        ("source", "target", "leaves", "followed"),
+        [
+            ("https://hub/list", "https://hub/moved", False, True),
+            ("https://hub/list", "https://other/list", False, False),
+            ("https://hub/list", "http://hub/list", False, False),
+            ("https://hub/file", "https://cdn/file", True, True),
+            ("https://hub/file", "http://cdn/file", True, False),
+            ("https://cdn/file", "http://169.254.169.254/computeMetadata/v1/", True, False),
+            ("http://mirror/file", "https://cdn/file", True, True),
+        ],
+    )
+    def test_no_redirect_gives_up_encryption(
+        self, stage: Any, source: str, target: str, leaves: bool, followed: bool
+    ) -> None:
+        if followed:
+            stage.refuse_redirect(source, target, leaves)
+        else:
+            with pytest.raises(stage.Failure) as caught:
+                stage.refuse_redirect(source, target, leaves)
+            assert caught.value.code == 9
 
 
 class TestInterrupted:

@@ -32,6 +32,7 @@ from urllib.parse import quote, urljoin, urlsplit
 
 TOOL = "gemma4-stage/1"
 MANIFEST = "gemma4-manifest.json"
+NEWER = "newer commit"  # the words by which a reader of the log finds that note
 SHA256, GIT_SHA1 = "sha256", "git-sha1"  # checksum names, and the keys of the custom metadata on our objects
 
 MIB = 1024 * 1024
@@ -41,6 +42,7 @@ MEMORY_MIB = 192  # all windows together; the interpreter needs about 30 MiB bes
 FILE_STARTS = 3
 MAX_REDIRECTS = 5
 REDIRECTS = (301, 302, 303, 307, 308)
+MAX_ANSWER = 16 * MIB  # the longest answer that is not a file's content; a list of 10,000 files has 3 MiB
 MAX_WAIT_S = 300.0
 
 # What vLLM never reads. Weights in another format are dropped only where the same repository has safetensors.
@@ -68,6 +70,7 @@ exit codes:
   6    repository, revision or file not found on the Hub
   7    the bucket cannot be read or written
   8    the bucket's manifest is missing, differs from the objects, or belongs to another model or revision
+  9    an answer that no Hub gives: a list from elsewhere, a redirect to plain http, an unclean file name, too long
   143  told to stop (SIGTERM): run again, what is there stays
 
 example:
@@ -86,6 +89,7 @@ class Exit(enum.IntEnum):
     NOT_FOUND = 6
     BUCKET = 7
     MANIFEST = 8
+    DISTRUST = 9
     STOPPED = 143
 
 
@@ -199,14 +203,17 @@ def copy(job: Job) -> None:
     bucket, hub = job.bucket(), job.hub()
     objects = bucket.objects()
     manifest = bucket.manifest(objects)
-    revision, files = (job.revision, []) if job.is_pinned and manifest else hub.listing(job.revision)
+    revision = job.revision
     if manifest:
+        kept = is_same_branch(manifest, job)  # then it stays at its commit, wherever the branch is by now
+        if not job.is_pinned:
+            revision = manifest["revision"] if kept else hub.listing(revision)[0]
         refuse_other_model(manifest, job, revision)
         if not faults(manifest, objects):
-            say("INFO", f"Nothing to do: {job.place} holds {job.repo} at {revision}, whole.", event="complete")
+            whole = f"Nothing to do: {job.place} holds {job.repo} at {revision}, whole."
+            say("INFO", whole + (newer(job, hub, revision) if kept else ""), event="complete", revision=revision)
             return
-        if not files:
-            revision, files = hub.listing(revision)
+    revision, files = hub.listing(revision)
     sums = {file.name: objects[file.name].metadata[SHA256] for file in files if is_there(file, objects)}
     todo = sorted((file for file in files if file.name not in sums), key=lambda file: -file.size)
     size, total = sum(file.size for file in todo), sum(file.size for file in files)
@@ -226,6 +233,26 @@ def copy(job: Job) -> None:
     finish(job, bucket, revision, files, sums)
 
 
+def is_same_branch(manifest: Mapping[str, Any], job: Job) -> bool:
+    """Whether the prefix was filled with the same model by the same name of a branch or tag, which may have moved."""
+    return not job.is_pinned and (manifest["repo"], manifest.get("requested")) == (job.repo, job.revision)
+
+
+def newer(job: Job, hub: Hub, revision: str) -> str:
+    """A sentence about the newer commit that a branch names by now; empty where it names `revision`, or nobody can say."""
+    try:
+        now, _ = hub.listing(job.revision)
+    except Failure as failure:  # what is there is whole and will be served: not worth a failed job
+        say("WARNING", f"Whether {job.revision} has moved is not known: {failure}", event="retry")
+        return ""
+    if now == revision:
+        return ""
+    return (
+        f" {job.revision} has a {NEWER} {now}, which is left alone. To serve it, name it as the revision (gemma4 pin): "
+        "it gets a prefix of its own."
+    )
+
+
 def is_there(file: File, objects: Mapping[str, Stored]) -> bool:
     return file.name in objects and objects[file.name].holds(file)
 
@@ -235,7 +262,7 @@ def finish(job: Job, bucket: Bucket, revision: str, files: Sequence[File], sums:
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     total = sum(file.size for file in files)
     rows = [manifest_row(file, sums[file.name]) for file in sorted(files)]
-    manifest = {"schema": 1, "tool": TOOL, "repo": job.repo, "revision": revision}
+    manifest = {"schema": 1, "tool": TOOL, "repo": job.repo, "revision": revision, "requested": job.revision}
     manifest.update(completed=stamp, bytes=total, files=rows)
     objects = bucket.objects()
     wrong = faults(manifest, objects)
@@ -551,15 +578,24 @@ class Hub:
         url = f"{self._endpoint}/api/models/{quote(self._repo)}/revision/{quote(revision, safe='')}?blobs=true"
 
         def ask() -> Any:
-            response, _ = self._web.get(url, self._headers())
+            # Its checksums are what everything else is judged by: nobody but the Hub itself may give them.
+            response, _ = self._web.get(url, self._headers(), leaves=False)
             self._raise_refusal(response, f"revision {revision}")
-            return json.loads(response.read())
+            try:
+                return json.loads(self._web.read(response))
+            except (ValueError, RecursionError):
+                raise Busy("an answer that is no JSON") from None
 
         answer = retrying(self._patience("file list from Hugging Face"), ask)
-        files = [file_of(row) for row in wanted(answer["siblings"])]
+        try:
+            files = [file_of(row) for row in wanted(clean_rows(answer["siblings"]))]
+            commit = str(answer.get("sha") or revision)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            fact = f"{self._repo}: the Hub's file list has another form than expected ({type(error).__name__})."
+            raise Failure(Exit.DISTRUST, f"{fact} Nothing was copied; is HF_ENDPOINT a Hugging Face Hub?") from None
         if not files:
             raise Failure(Exit.NOT_FOUND, f"{self._repo} at {revision} has no files that could be served.")
-        return str(answer.get("sha") or revision), files
+        return commit, files
 
     def check_access(self, revision: str, file: File) -> None:
         """Ask for one byte of `file`, without going where it redirects to: is it ours to read?"""
@@ -638,6 +674,20 @@ class Hub:
         raise Failure(code, f"{self._repo}: {text} (HTTP {status}{why and f', {why}'})")
 
 
+def clean_rows(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """The listed files, if every name can be an object's name below our prefix, once. Raises Failure otherwise."""
+    seen = set()
+    for row in rows:
+        name = row["rfilename"]
+        clean = isinstance(name, str) and name.isprintable() and not {"", ".", ".."} & set(name.split("/"))
+        if not clean or name == MANIFEST or name in seen:
+            why = "is ours" if name == MANIFEST else "is listed twice" if clean else "no repository can have"
+            fact = f"The Hub lists a file named {str(name)[:200]!r}, a name that {why}."
+            raise Failure(Exit.DISTRUST, f"{fact} Nothing was copied; is this the repository that you mean?")
+        seen.add(name)
+    return rows
+
+
 def wanted(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The files that serving needs: all but pictures, dot files, other tools' folders and doubles of safetensors."""
     safetensors = any(row["rfilename"].endswith(".safetensors") for row in rows)
@@ -650,7 +700,10 @@ def file_of(row: Mapping[str, Any]) -> File:
     size, digest = lfs.get("size", row.get("size")), lfs.get("sha256") if lfs else row.get("blobId")
     if size is None or not digest:
         raise Failure(Exit.NOT_FOUND, f"{name}: the Hub lists no size or checksum, so no copy of it can be proved.")
-    return File(name, int(size), SHA256 if lfs else GIT_SHA1, str(digest).lower())
+    algorithm, digits = (SHA256, 64) if lfs else (GIT_SHA1, 40)
+    if not isinstance(size, int) or size < 0 or not re.fullmatch(f"[0-9a-f]{{{digits}}}", str(digest).lower()):
+        raise Failure(Exit.DISTRUST, f"{name}: the Hub lists a size or checksum that is none. Nothing was copied.")
+    return File(name, size, algorithm, str(digest).lower())
 
 
 class Bucket:
@@ -841,22 +894,35 @@ class Web:
     ) -> Reply:
         """One request with a small answer. Raises Busy where the status says: later."""
         response = self.send(method, url, headers, body)
-        data = response.read()
+        data = self.read(response)
         if response.status >= 400:
             self.close()  # it may have answered without reading what was sent
         if response.status in (408, 429) or response.status >= 500:
             raise_unless_found(response)
         return Reply(response.status, response.headers, data)
 
-    def get(self, url: str, headers: Mapping[str, str]) -> tuple[http.client.HTTPResponse, str]:
-        """GET through redirects; returns where it ended too. Authorization never leaves the origin of `url`."""
+    def read(self, response: http.client.HTTPResponse) -> bytes:
+        """A whole answer that is no file. Raises Failure where it is longer than any answer should be."""
+        data = response.read(MAX_ANSWER + 1)
+        if len(data) > MAX_ANSWER:
+            self.close()
+            fact = f"An answer is longer than {MAX_ANSWER // MIB} MiB and was not read to its end."
+            raise Failure(Exit.DISTRUST, f"{fact} Does an endpoint point at the right place?")
+        return data
+
+    def get(self, url: str, headers: Mapping[str, str], leaves: bool = True) -> tuple[http.client.HTTPResponse, str]:
+        """GET through redirects; returns where it ended too. Authorization never leaves the origin of `url`.
+
+        No redirect may give up encryption; unless it `leaves`, none may lead to another origin. Both raise Failure.
+        """
         first = origin(url)
         for _ in range(MAX_REDIRECTS):
             response = self.send("GET", url, headers)
             if response.status not in REDIRECTS:
                 return response, url
-            response.read()
-            url = urljoin(url, response.getheader("Location", ""))
+            self.read(response)
+            before, url = url, urljoin(url, response.getheader("Location", ""))
+            refuse_redirect(before, url, leaves)
             if origin(url) != first:
                 headers = {name: value for name, value in headers.items() if name != "Authorization"}
         raise Busy(f"more than {MAX_REDIRECTS} redirects")
@@ -869,6 +935,17 @@ class Web:
 def origin(url: str) -> tuple[str, str]:
     parts = urlsplit(url)
     return parts.scheme, parts.netloc.lower()
+
+
+def refuse_redirect(source: str, target: str, leaves: bool) -> None:
+    """Raise Failure for a redirect that cannot be trusted. The target's path is not shown: it may be signed."""
+    (was, host), (scheme, other) = origin(source), origin(target)
+    safe = scheme == "https" or scheme == was == "http"
+    if safe and (leaves or (scheme, other) == (was, host)):
+        return
+    fact = f"{was}://{host} sends us to {scheme}://{other}"
+    why = "which could be anybody's answer" if safe else "which is not encrypted"
+    raise Failure(Exit.DISTRUST, f"{fact}, {why}. Nothing was read there; is HF_ENDPOINT right?")
 
 
 def raise_unless_found(response: http.client.HTTPResponse) -> None:

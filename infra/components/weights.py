@@ -34,7 +34,7 @@ SCRIPT = Path("containers/weights/stage.py")
 _SCRIPT_OBJECT = ".stage/stage.py"
 _SCRIPT_MOUNT = "/mnt/script"
 _JOB_TIMEOUT_S = 6 * 3600
-_JOB_RETRIES = 3
+_JOB_RETRIES = 0  # WeightsCopy runs it again where that can help: a retry here would repeat a wrong token, too
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,10 @@ class ExecutionState(StrEnum):
 
 @dataclass(frozen=True)
 class Execution:
-    """One run of a job. `name` is the full resource name; times are RFC 3339, empty while they lie ahead."""
+    """One run of a job. `name` is the full resource name; times are RFC 3339, empty while they lie ahead.
+
+    `args` are those that its container got, whether the job's own or this run's.
+    """
 
     name: str
     job: str
@@ -33,6 +36,7 @@ class Execution:
     created: str
     completed: str
     log_uri: str
+    args: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -92,6 +96,17 @@ class CloudRun:
         found = [_execution(raw) for page in pages for raw in page.get("executions", ())]
         return tuple(sorted(found, key=lambda execution: execution.created, reverse=True))
 
+    def running(self, job: str, args: Sequence[str]) -> Execution | None:
+        """The newest execution of a job that has these arguments and has not ended; None where there is none."""
+        same = (one for one in self.executions(job) if not one.done and one.args == tuple(args))
+        return next(same, None)
+
+    def exit_code(self, execution: str) -> int | None:
+        """What the container of a single-task execution ended with last; None where it never ran or was killed."""
+        tasks = self._session.get(Api.CLOUD_RUN, f"{execution}/tasks").get("tasks", ())
+        code = tasks[0].get("lastAttemptResult", {}).get("exitCode") if tasks else None
+        return None if code is None else int(code)
+
     def execution(self, name: str) -> Execution:
         """`name` is an execution's full name."""
         return _execution(self._session.get(Api.CLOUD_RUN, name))
@@ -144,6 +159,7 @@ def _overrides(args: Sequence[str], env: Mapping[str, str], timeout_s: int) -> d
 def _execution(raw: Mapping[str, Any]) -> Execution:
     ended = [one for one in raw.get("conditions", ()) if one.get("type") == "Completed"]
     completed: Mapping[str, Any] = ended[0] if ended else {}
+    containers = raw.get("template", {}).get("containers", ())
     return Execution(
         name=raw.get("name", ""),
         job=raw.get("job", ""),
@@ -152,6 +168,7 @@ def _execution(raw: Mapping[str, Any]) -> Execution:
         created=raw.get("createTime", ""),
         completed=raw.get("completionTime", ""),
         log_uri=raw.get("logUri", ""),
+        args=tuple(containers[0].get("args", ())) if containers else (),
     )
 
 

@@ -1,7 +1,8 @@
 """Fills a folder of the weights' bucket by running the staging job, or checks a folder that somebody else has filled.
 
-Deleting it deletes nothing: the bucket belongs to its own resource. The job is safe to run again, so an `up` that was
-interrupted goes on where the last one ended.
+Deleting it deletes nothing: the bucket belongs to its own resource. The job is safe to run again: an `up` that was
+interrupted follows the execution that it left behind, or starts one that goes on where the last one ended. The job itself
+retries nothing, since only its exit code says whether that could help: this does.
 """
 
 from __future__ import annotations
@@ -18,13 +19,25 @@ from infra.google.logs import LogSource, last_lines
 from infra.google.run import CloudRun, Execution, ExecutionState
 from infra.google.session import GoogleSession
 from infra.google.storage import Bucket
-from infra.providers.base import Progress, Provider, changed, fail, in_place, progress_on, urn_under
+from infra.providers.base import Progress, Provider, changed, fail, in_place, progress_on, urn_under, warning_on
 
 KIND = "WeightsCopy"
 MANIFEST = "gemma4-manifest.json"
 _INPUTS = ("project", "region", "bucket", "prefix", "repository", "revision", "job", "arguments", "script")
 _JOB_LIMIT_S = 24 * 3600.0
 _LOG_LINES = 12
+NEWER = "newer commit"
+"""The words of the job's log by which a branch that has moved is known."""
+_PERMANENT = frozenset({4, 5, 6, 8, 9})
+"""Exit codes of containers/weights/stage.py with which another run would end as well: token, licence, name, folder."""
+_UNSETTLED = frozenset({None, 2, 7})
+"""How an execution ends whose account's grants do not count yet: not started, no script in the mount, bucket refused."""
+_EXECUTIONS = 4
+_SETTLING_S = 600.0
+_PAUSE_S = 30.0
+
+
+_UNKNOWN = {"files": None, "bytes": None, "commit": None}
 
 
 @dataclass(frozen=True)
@@ -47,12 +60,14 @@ class WeightsCopy(Resource, module="gemma4", name=KIND):
 
     files: pulumi.Output[int]
     bytes: pulumi.Output[int]
+    commit: pulumi.Output[str]
+    """What the folder holds, also where a branch was asked for."""
 
     def __init__(self, name: str, args: WeightsCopyInputs, opts: pulumi.ResourceOptions) -> None:
         parent = opts.parent
         urn = None if parent is None else urn_under(parent, KIND, name)
         props: dict[str, Any] = {key: getattr(args, key) for key in _INPUTS}
-        super().__init__(WeightsCopyProvider(), name, {**props, "urn": urn, "files": None, "bytes": None}, opts)
+        super().__init__(WeightsCopyProvider(), name, {**props, "urn": urn, **_UNKNOWN}, opts)
 
 
 class WeightsCopyProvider(Provider):
@@ -75,11 +90,12 @@ class WeightsCopyProvider(Provider):
         progress = progress_on(props.get("urn"))
         try:
             if props["job"]:
-                _run(session, props, progress)
+                _run(session, props, progress, warning_on(props.get("urn")))
             manifest = check_manifest(Bucket(session, props["bucket"]), props["prefix"], props["repository"])
         except GoogleError as error:
             fail(str(error))
-        return {**props, "files": len(manifest["files"]), "bytes": manifest["bytes"]}
+        found = {"files": len(manifest["files"]), "bytes": manifest["bytes"], "commit": manifest.get("revision", "")}
+        return {**props, **found}
 
 
 def check_manifest(bucket: Bucket, prefix: str, repository: str) -> Mapping[str, Any]:
@@ -106,20 +122,75 @@ def check_manifest(bucket: Bucket, prefix: str, repository: str) -> Mapping[str,
     return manifest
 
 
-def _run(session: GoogleSession, props: Mapping[str, Any], progress: Progress) -> None:
+def _run(session: GoogleSession, props: Mapping[str, Any], progress: Progress, warn: Progress) -> None:
+    """Follow an execution to its success: one that runs already, else one of our own, else another. GoogleError ends it."""
     run = CloudRun(session, props["region"])
-    execution = run.start(props["job"], args=props["arguments"])
-    progress(f"copying {props['repository']} into gs://{props['bucket']}: execution {execution.id}")
+    left_behind = run.running(props["job"], props["arguments"])
+    if left_behind:
+        progress(
+            f"execution {left_behind.id} of an earlier `pulumi up` copies {props['repository']} already; joining it"
+        )
+        if _followed(session, run, props, left_behind, progress, warn).state is ExecutionState.SUCCEEDED:
+            return
+    began, attempt = session.clock(), 0
+    while True:
+        attempt += 1
+        execution = run.start(props["job"], args=props["arguments"])
+        progress(f"copying {props['repository']} into gs://{props['bucket']}: execution {execution.id}")
+        ended = _followed(session, run, props, execution, progress, warn)
+        if ended.state is ExecutionState.SUCCEEDED:
+            return
+        code = _exit_code(run, ended)
+        if not _may_pass(ended.state, code, attempt, session.clock() - began):
+            raise _not_copied(session, props, ended, code)
+        progress(f"execution {ended.id} {ended.state.value} ({_why(ended, code)}), which may pass; trying again")
+        session.sleep(_PAUSE_S)
+
+
+def _may_pass(state: ExecutionState, code: int | None, attempt: int, elapsed_s: float) -> bool:
+    """Whether another execution could do better."""
+    if state is ExecutionState.CANCELLED or code in _PERMANENT:
+        return False
+    return attempt < _EXECUTIONS or (code in _UNSETTLED and elapsed_s < _SETTLING_S)
+
+
+def _followed(
+    session: GoogleSession,
+    run: CloudRun,
+    props: Mapping[str, Any],
+    execution: Execution,
+    progress: Progress,
+    warn: Progress,
+) -> Execution:
     source = LogSource.job(props["job"], props["region"], execution.id)
     ended = run.wait(execution.name, timeout_s=_JOB_LIMIT_S, progress=lambda now: _show(session, source, now, progress))
-    if ended.state is not ExecutionState.SUCCEEDED:
-        lines = _tail(session, source, _LOG_LINES)
-        said = "\n".join(f"    {line}" for line in lines) or f"    (no log lines yet; see {ended.log_uri})"
-        raise GoogleError(
-            f"the weights of {props['repository']} were not copied: the staging job {ended.state.value}"
-            f"{f' ({ended.message})' if ended.message else ''}. What is in the bucket stays; mend the cause and run "
-            f"`pulumi up` again. The job's last lines:\n{said}"
-        )
+    if ended.state is ExecutionState.SUCCEEDED:
+        for line in _tail(session, source, _LOG_LINES):
+            if NEWER in line:
+                warn(line)
+    return ended
+
+
+def _exit_code(run: CloudRun, ended: Execution) -> int | None:
+    try:
+        return run.exit_code(ended.name)
+    except GoogleError:
+        return None
+
+
+def _why(ended: Execution, code: int | None) -> str:
+    return ", ".join(filter(None, (ended.message.rstrip("."), "" if code is None else f"exit code {code}")))
+
+
+def _not_copied(session: GoogleSession, props: Mapping[str, Any], ended: Execution, code: int | None) -> GoogleError:
+    lines = _tail(session, LogSource.job(props["job"], props["region"], ended.id), _LOG_LINES)
+    said = "\n".join(f"    {line}" for line in lines) or f"    (no log lines yet; see {ended.log_uri})"
+    why = _why(ended, code)
+    return GoogleError(
+        f"the weights of {props['repository']} were not copied: the staging job {ended.state.value}"
+        f"{f' ({why})' if why else ''}. What is in the bucket stays; mend the cause and run "
+        f"`pulumi up` again. The job's last lines:\n{said}"
+    )
 
 
 def _show(session: GoogleSession, source: LogSource, execution: Execution, progress: Progress) -> None:

@@ -88,9 +88,7 @@ class TestLifecycle:
         stack = engine(tmp_path, google, "l4")
         serve(server, google, stack)
         google.run.executor = None
-        google.run.set_outcome(
-            succeeds=False, polls=1, message="exit code 5", log=["the model is gated: accept its licence"]
-        )
+        google.run.set_outcome(succeeds=False, polls=1, exit_code=5, log=["the model is gated: accept its licence"])
         failed = stack.up(check=False)
         assert failed.code != 0
         assert "the model is gated: accept its licence" in failed.output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import threading
 from collections.abc import Mapping
@@ -84,6 +85,14 @@ class FakeHub:
         self.repo, self.gated, self.branch = repo, gated, {"main": COMMIT}
         self.files = {name: HubFile(content, name.endswith(".safetensors")) for name, content in files.items()}
         self.ignores_range = False
+        self.rows: list[dict[str, Any]] = []
+        """What is listed beside the files, whatever it is."""
+        self.listing_at = ""
+        """Where a request for the list is redirected to."""
+        self.files_at = ""
+        """Where requests for the content of LFS files are redirected to, instead of the CDN."""
+        self.padding = 0
+        """Blanks at the end of the list, in bytes."""
         self._troubles: dict[str, list[Trouble]] = {}
         self._go = threading.Event()
         self._hub, self._cdn = Loopback(self._answer_hub), Loopback(self._answer_cdn)
@@ -140,18 +149,28 @@ class FakeHub:
         if commit not in self.branch.values():
             return exchange.reply(404, headers={"X-Error-Code": "RevisionNotFound"})
         if listing:
-            rows = [file.row(name) for name, file in self.files.items()]
-            return exchange.reply(200, {"id": self.repo, "sha": commit, "gated": self.gated, "siblings": rows})
+            return self._list(exchange, commit)
         if self.gated and seen.bearer != self.token:
             return exchange.reply(403 if seen.bearer else 401, headers={"X-Error-Code": "GatedRepo"})
         return self._resolve(exchange, match[3])
+
+    def _list(self, exchange: Exchange, commit: str) -> None:
+        if self.listing_at:
+            return exchange.reply(302, headers={"Location": self.listing_at})
+        rows = [file.row(name) for name, file in self.files.items()] + self.rows
+        listing = json.dumps({"id": self.repo, "sha": commit, "gated": self.gated, "siblings": rows}).encode()
+        exchange.begin(200, len(listing) + self.padding)
+        exchange.wfile.write(listing)
+        for _ in range(self.padding // PIECE):
+            exchange.wfile.write(b" " * PIECE)
+        return None
 
     def _resolve(self, exchange: Exchange, name: str) -> None:
         file = self.files[name]
         if file.lost:
             exchange.reply(404, headers={"X-Error-Code": "EntryNotFound"})
         elif file.lfs:
-            target = f"{self._cdn.url}/blobs/{name}?X-Amz-Signature=signed-address"
+            target = self.files_at or f"{self._cdn.url}/blobs/{name}?X-Amz-Signature=signed-address"
             exchange.reply(302, b"moved", {"Location": target, "X-Linked-Size": str(len(file.listed))})
         else:
             self._send(exchange, name)

@@ -22,7 +22,7 @@ def stage_into(google: FakeGoogle, weights: Iterable[WeightSet]) -> Callable[[di
         words = overrides["containerOverrides"][0]["args"]
         given = dict(zip(words[::2], words[1::2], strict=True))
         if given["--repo"] not in known:
-            return Outcome(succeeds=False, message=f"exit code 6: no {given['--repo']}")
+            return Outcome(succeeds=False, message=f"no {given['--repo']}", exit_code=6)
         bucket, _, prefix = given["--destination"].removeprefix("gs://").partition("/")
         for name, text in FILES.items():
             google.storage.put_text(bucket, f"{prefix}/{name}", text)

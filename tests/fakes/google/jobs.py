@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from tests.fakes.google import cloud_run_rules, schemas
@@ -21,12 +21,16 @@ PACKAGE = "type.googleapis.com/google.cloud.run.v2"
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an execution ends: after `polls` GETs, with `message` in its Completed condition, having logged `log`."""
+    """How an execution ends: after `polls` GETs, with `message` in its Completed condition, having logged `log`.
+
+    `exit_code` is its container's where it fails; None: the container never ran.
+    """
 
     succeeds: bool = True
     polls: int = 1
     message: str = ""
     log: Sequence[str] = ()
+    exit_code: int | None = 1
 
 
 Executor = Callable[[dict[str, Any], dict[str, Any]], Outcome]
@@ -49,6 +53,7 @@ class Jobs(Product):
         self.outcomes: dict[str, Outcome] = {}
         self.executor: Executor | None = None
         self._pending: dict[str, Outcome] = {}
+        self._attempts: dict[str, dict[str, Any]] = {}
 
     def set_outcome(self, job: str = "", **fields: Any) -> None:
         """For one job, by its short name, or for all that have none of their own."""
@@ -94,7 +99,7 @@ class Jobs(Product):
         record = self.known(f"{parent}/jobs/{job}")
         schemas.check("run.v2", "RunJobRequest", request.json())
         overrides = request.json().get("overrides", {})
-        execution = self._execution(record)
+        execution = self._execution(record, overrides)
         self.executions[execution["name"]] = execution
         record["executionCount"] += 1
         record["latestCreatedExecution"] = {"name": execution["name"], "createTime": execution["createTime"]}
@@ -118,10 +123,16 @@ class Jobs(Product):
         outcome = self._pending.get(found["name"])
         if outcome:
             left = outcome.polls - 1
-            self._pending[found["name"]] = Outcome(outcome.succeeds, left, outcome.message)
+            self._pending[found["name"]] = replace(outcome, polls=left)
             if left <= 0:
                 self._finish(found)
         return found
+
+    @route("GET", EXECUTIONS + "/{execution}/tasks")
+    def index_tasks(self, request: Request, project: str, location: str, job: str, execution: str) -> Any:
+        found = self._known_execution(project, location, job, execution)
+        attempt = {"lastAttemptResult": self._attempts[found["name"]]} if found["name"] in self._attempts else {}
+        return page([{"name": f"{found['name']}/tasks/0", "execution": execution, **attempt}], request, "tasks")
 
     @route("POST", EXECUTIONS + "/{execution}:cancel")
     def cancel(self, request: Request, project: str, location: str, job: str, execution: str) -> Any:
@@ -179,8 +190,11 @@ class Jobs(Product):
             }
         )
 
-    def _execution(self, job: dict[str, Any]) -> dict[str, Any]:
+    def _execution(self, job: dict[str, Any], overrides: dict[str, Any]) -> dict[str, Any]:
         now = self.world.now()
+        task = copy.deepcopy(job["template"]["template"])
+        for container, given in zip(task["containers"], overrides.get("containerOverrides", ()), strict=False):
+            container.update({key: value for key, value in given.items() if key == "args"})
         return {
             "name": f"{job['name']}/executions/{job['name'].rsplit('/', 1)[-1]}-{self.world.serial():05d}",
             "uid": self.world.etag(),
@@ -190,7 +204,7 @@ class Jobs(Product):
             "taskCount": 1,
             "runningCount": 1,
             "reconciling": True,
-            "template": job["template"]["template"],
+            "template": task,
             "conditions": [{"type": "Completed", "state": "CONDITION_RECONCILING", "message": "Waiting for execution"}],
             "logUri": "https://console.cloud.google.com/logs/viewer",
             "etag": self.world.etag(),
@@ -202,6 +216,8 @@ class Jobs(Product):
             self._end(execution, "CONDITION_SUCCEEDED", outcome.message or "Execution completed successfully.")
             execution["succeededCount"] = 1
             return
+        if outcome.exit_code is not None:
+            self._attempts[execution["name"]] = {"exitCode": outcome.exit_code}
         message = outcome.message or "Task failed with message: The container exited with an error."
         self._end(execution, "CONDITION_FAILED", message, executionReason="NON_ZERO_EXIT_CODE")
         execution["failedCount"] = 1
