@@ -15,6 +15,7 @@ import requests
 
 from tests.fakes.google import FakeGoogle, RemoteFake
 from tests.fakes.google.jobs import Outcome
+from tests.fakes.google.tpu import LATE_LOOKS
 
 P = "projects/demo-project"
 L = f"{P}/locations/us-east4"
@@ -438,7 +439,12 @@ class TestQueuedResources:
 
     def test_flex_start_is_not_everywhere(self, fake: FakeGoogle) -> None:
         fake.tpu.flex_zones = set()
-        assert "FLEX_START provisioning model is not supported" in submit(fake).text
+        operation = submit(fake).json()
+        for _ in range(LATE_LOOKS):
+            assert not operation["done"]
+            operation = call(fake, "GET", f"tpu/v2alpha1/{operation['name']}").json()
+        assert "FLEX_START provisioning model is not supported" in operation["error"]["message"]
+        assert fake.leftovers() == []
 
     def test_a_patched_node_has_exactly_the_new_metadata(self, fake: FakeGoogle) -> None:
         submit(fake, body=queued({"metadata": {"startup-script": "x"}}))

@@ -13,7 +13,8 @@ from infra.google.tpu import TpuZone, zones
 from infra.google.tpu_types import Provisioning, QueuedResource, QueueState, SliceRequest, queued_resource_body
 from tests.fakes.google import FakeGoogle
 from tests.fakes.google.client import FakeTime, session
-from tests.fakes.google.wire import quota_exceeded
+from tests.fakes.google.tpu import no_capacity
+from tests.fakes.google.wire import Refusal, quota_exceeded
 
 ZONE = "us-east5-a"
 PARENT = f"projects/demo-project/locations/{ZONE}"
@@ -97,16 +98,29 @@ class TestTheBody:
             "queueingPolicy": {"validUntilDuration": "14400s"},
         }
 
-    def test_flex_start_alone_names_a_model_and_spot_alone_a_tier(self) -> None:
+    def test_spot_has_tier_and_model_and_on_demand_the_standard_model(self) -> None:
         spot = queued_resource_body(request(provisioning=Provisioning.SPOT, max_run_duration_s=None))
         demand = queued_resource_body(request(provisioning=Provisioning.ON_DEMAND, max_run_duration_s=None))
-        assert sorted(spot) == ["queueingPolicy", "spot", "tpu"]
-        assert sorted(demand) == ["queueingPolicy", "tpu"]
+        assert sorted(spot) == ["provisioningModel", "queueingPolicy", "spot", "tpu"]
+        assert (spot["spot"], spot["provisioningModel"]) == ({}, "SPOT")
+        assert sorted(demand) == ["provisioningModel", "queueingPolicy", "tpu"]
+        assert demand["provisioningModel"] == "STANDARD"
 
     @pytest.mark.parametrize("provisioning", list(Provisioning))
     def test_the_schema_takes_every_kind(self, fake: FakeGoogle, zone: TpuZone, provisioning: Provisioning) -> None:
         zone.create("blue", queued_resource_body(request(provisioning=provisioning)))
         assert fake.tpu.created == 1
+        assert found(zone).provisioning is provisioning
+
+    @pytest.mark.parametrize("model", [{}, {"provisioningModel": "STANDARD"}])
+    def test_a_spot_tier_without_its_model_is_refused(self, zone: TpuZone, model: dict[str, str]) -> None:
+        body = {
+            **queued_resource_body(request(provisioning=Provisioning.ON_DEMAND, max_run_duration_s=None)),
+            "spot": {},
+        }
+        body.pop("provisioningModel")
+        with pytest.raises(GoogleError, match="STANDARD provisioning model is incompatible with spot requests"):
+            zone.create("blue", body | model)
 
 
 class TestCreation:
@@ -145,12 +159,33 @@ class TestCreation:
             zone.create("blue", BODY)
         assert (caught.value.reason, time.pauses) == ("QUOTA_EXCEEDED", [])
 
-    def test_a_zone_without_flex_start_names_the_others(self, fake: FakeGoogle) -> None:
+    def test_a_zone_without_flex_start_names_the_others_in_the_operation(self, fake: FakeGoogle) -> None:
         elsewhere = TpuZone(session(fake), "us-central1-b", known_zones=("us-east5-a", "us-east5-b", "us-central1-b"))
-        body = queued_resource_body(request(zone="us-central1-b"))
+        operation = elsewhere.create("blue", queued_resource_body(request(zone="us-central1-b")))
+        assert not operation.done
         with pytest.raises(GoogleError, match=r"offered: us-east5-a, us-east5-b \(setting tpu\.zone\)") as caught:
-            elsewhere.create("blue", body)
+            elsewhere.wait(operation, timeout_s=60)
+        assert (caught.value.reason, fake.leftovers()) == ("UNSUPPORTED_ZONE", [])
+
+    @pytest.mark.parametrize(
+        ("zone", "accelerator", "said"),
+        [("us-nowhere1-a", "v6e-4", "is not supported"), ("us-east5-a", "v6e-3", "could not be found")],
+    )
+    def test_a_place_without_the_accelerator_names_the_others_at_once(
+        self, fake: FakeGoogle, zone: str, accelerator: str, said: str
+    ) -> None:
+        elsewhere = TpuZone(session(fake), zone, known_zones=("us-east5-b",))
+        with pytest.raises(GoogleError, match=rf"{said}.*us-east5-b \(setting tpu\.zone\)") as caught:
+            elsewhere.create("blue", queued_resource_body(request(zone=zone, accelerator_type=accelerator)))
         assert caught.value.reason == "UNSUPPORTED_ZONE"
+
+    def test_a_zone_that_has_sold_out_is_not_taken_for_a_rate_limit(
+        self, fake: FakeGoogle, zone: TpuZone, time: FakeTime
+    ) -> None:
+        fake.refuse("POST", "/queuedResources", Refusal(429, no_capacity(ZONE)), times=9)
+        with pytest.raises(GoogleError, match=r"no capacity left.*us-east5-b \(setting tpu\.zone\)") as caught:
+            zone.create("blue", BODY)
+        assert (caught.value.reason, time.pauses) == ("NO_CAPACITY", [])
 
     def test_a_failed_operation_is_an_error(self, zone: TpuZone, fake: FakeGoogle) -> None:
         operation = zone.create("blue", BODY)

@@ -17,9 +17,15 @@ from infra.google.tpu_types import QueueState, queued_resource_body
 from infra.providers.queued_resource import slice_request
 from tests.fakes.google import FakeGoogle
 from tests.fakes.google.client import session
+from tests.fakes.google.tpu import no_capacity
 from tests.fakes.google.wire import quota_exceeded
 from tests.fakes.slice_stack import NAME, ZONE, Clock, SliceStack
 
+QUOTA = "TPUV6EPreemptiblePerProjectPerZoneForTPUAPI"
+LATE_QUOTA: dict[str, Any] = {
+    "code": 8,
+    "message": f"Quota limit '{QUOTA}' has been exceeded. Limit: 4 in zone {ZONE}.",
+}
 STATES = [state for state in QueueState if state is not QueueState.UNKNOWN]
 QUEUED = "/queuedResources"
 
@@ -49,7 +55,7 @@ def recover(stack: SliceStack) -> None:
     """The world after the faults: Google answers again, the credentials are good, things move on."""
     stack.fake.clear()
     stack.fake.expired.clear()
-    stack.fake.tpu.configure(pace=1, stop_at="")
+    stack.fake.tpu.configure(pace=1, stop_at="", late_refusal={})
 
 
 @contextmanager
@@ -139,10 +145,20 @@ class TestSubmission:
             stack.up()
         assert (list(stack.state), queued(fake)) == (["removal"], [])
 
-    def test_a_zone_without_flex_start_names_the_others(self, stack: SliceStack) -> None:
-        stack.inputs |= {"zone": "us-central1-b"}
-        with refused("us-east5-a, us-east5-b", "tpu.zone"):
+    @pytest.mark.parametrize(
+        ("zone", "said"),
+        [
+            ("us-central1-b", "FLEX_START provisioning model is not supported"),  # in the operation
+            ("us-nowhere1-a", 'The requested zone "us-nowhere1-a" is not supported'),
+        ],
+    )
+    def test_a_zone_that_does_not_offer_it_names_the_others(
+        self, stack: SliceStack, fake: FakeGoogle, zone: str, said: str
+    ) -> None:
+        stack.inputs |= {"zone": zone}
+        with refused(said, "us-east5-a, us-east5-b", "tpu.zone"):
             stack.up()
+        assert (list(stack.state), queued(fake)) == (["removal"], [])
 
     @pytest.mark.parametrize(
         "fault", [{"drop": "after"}, {"drop": "before"}, {"status": 503, "processed": True}, {"status": 503}]
@@ -278,20 +294,29 @@ class TestSubmission:
         assert stack.output("queue", "created") == next(iter(fake.tpu.resources.values()))["createTime"]
 
     def test_an_operation_that_failed_is_one_sentence(self, stack: SliceStack, fake: FakeGoogle) -> None:
-        original = fake.tpu._answer
-
-        def fail_it(request: Any, parent: str, verb: str, target: str) -> Any:
-            operation = original(request, parent, verb, target)
-            if verb == "create":
-                fake.world.operations[operation["name"]].error = {"code": 13, "message": "internal"}
-                del fake.tpu.resources[target]
-            return operation
-
-        fake.tpu._answer = fail_it  # type: ignore[method-assign]
-        with refused("was not queued", "internal"):
+        fake.tpu.configure(late_refusal={"code": 13, "message": "internal"})
+        with refused("create of", "failed: internal"):
             stack.up()
         assert list(stack.state) == ["removal"]
-        fake.tpu._answer = original  # type: ignore[method-assign]
+        assert queued(fake) == []
+
+    def test_a_quota_refused_in_the_operation_is_one_sentence(self, stack: SliceStack, fake: FakeGoogle) -> None:
+        fake.tpu.configure(late_refusal=LATE_QUOTA)
+        with refused(QUOTA, ZONE, "limit 4", "gemma4 tpu husks", "iam-admin/quotas"):
+            stack.up()
+        assert (list(stack.state), queued(fake)) == (["removal"], [])
+
+    def test_a_refusal_that_leaves_its_entry_behind_is_asked_anew_in_the_end(
+        self, stack: SliceStack, fake: FakeGoogle
+    ) -> None:
+        fake.tpu.configure(pace=None)
+        stack.up_killed()
+        operation = next(iter(fake.world.operations.values()))
+        operation.error, operation.polls = LATE_QUOTA, 3
+        fake.tpu.advance(NAME, to="FAILED", error=LATE_QUOTA["message"])
+        recover(stack)
+        stack.up()
+        assert (fake.tpu.created, len(queued(fake)), stack.output("node", "state")) == (2, 1, "ACTIVE")
 
     def test_a_stranger_s_slice_is_left_alone(self, stack: SliceStack, fake: FakeGoogle, clock: Clock) -> None:
         other = SliceStack(fake, clock)
@@ -395,6 +420,18 @@ class TestWaiting:
         stack.up()
         assert stack.done == ["replace queue", "create node", "create spec"]
         assert (fake.tpu.created, len(queued(fake))) == (2, 1)
+
+    @pytest.mark.parametrize(
+        ("error", "hint"),
+        [(no_capacity(ZONE), "known to be offered: us-east5-b (setting tpu.zone)"), ("internal", "`gemma4 zones`")],
+    )
+    def test_a_failed_request_says_where_else_to_ask(
+        self, stack: SliceStack, fake: FakeGoogle, clock: Clock, error: str, hint: str
+    ) -> None:
+        fake.tpu.configure(stop_at="WAITING_FOR_RESOURCES")
+        clock.at(60, lambda: fake.tpu.advance(NAME, to="FAILED", error=error))
+        with refused(error, hint):
+            stack.up()
 
     def test_a_storm_of_503_is_waited_out(self, stack: SliceStack, fake: FakeGoogle, clock: Clock) -> None:
         fake.tpu.configure(stop_at="WAITING_FOR_RESOURCES")
@@ -676,6 +713,25 @@ class TestAFurtherSlice:
         green.up()
         assert (green.output("queue", "state"), fake.tpu.created) == ("WAITING_FOR_RESOURCES", 2)
 
+    @pytest.mark.parametrize("late", [LATE_QUOTA, {"code": 8, "message": no_capacity(ZONE)}], ids=["quota", "capacity"])
+    def test_a_refusal_in_the_operation_is_a_warning_too(
+        self,
+        stack: SliceStack,
+        green: SliceStack,
+        fake: FakeGoogle,
+        capfd: pytest.CaptureFixture[str],
+        late: dict[str, Any],
+    ) -> None:
+        stack.up()
+        fake.tpu.configure(late_refusal=late)
+        green.up()
+        assert (green.output("queue", "state"), green.output("node", "address")) == ("REFUSED", "")
+        assert "goes on without this slice" in capfd.readouterr().out
+        fake.tpu.configure(late_refusal={})
+        green.up()
+        green.up()
+        assert green.output("node", "address")
+
     def test_a_refusal_for_another_reason_is_an_error(self, green: SliceStack, fake: FakeGoogle) -> None:
         fake.fault("POST", QUEUED, status=403, message="Permission 'tpu.queuedResources.create' denied")
         with refused("roles/tpu.admin"):
@@ -715,6 +771,8 @@ FAULTS: list[Callable[[FakeGoogle], object]] = [
     lambda fake: fake.tpu.configure(stop_at="PROVISIONING"),
     lambda fake: fake.tpu.configure(stop_at="WAITING_FOR_RESOURCES"),
     lambda fake: fake.tpu.configure(stop_at=""),
+    lambda fake: fake.tpu.configure(late_refusal=LATE_QUOTA),
+    lambda fake: fake.tpu.configure(late_refusal={}),
 ]
 
 

@@ -97,6 +97,7 @@ class TpuSlice(pulumi.ComponentResource):
                 accelerator_type=self._slices.accelerator_type,
                 wait_s=self._slices.wait_for_capacity_s,
                 behind="" if self._args.slice == first else self._names.slice(first),
+                known_zones=list(self._slices.known_zones),
             ),
             opts=pulumi.ResourceOptions(parent=self),
         )

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra.errors import GoogleError
+from infra.google.refusals import Cause, Refusal, cause_of, error_info
 
-MESSAGE_KEPT = 500  # characters of Google's own words
 NOT_SENT = "NOT_SENT"  # the reason of an error after which the request certainly did nothing
+FAILED = "FAILED"  # the reason of an operation that ended without success
 TRANSIENT_STATUS = frozenset({0, 429, 500, 502, 503, 504})
+LASTING = frozenset({*(kind.value for kind in Refusal if kind is not Refusal.OTHER), FAILED, "NO_PROJECT"})
+"""Reasons after which asking the same again within minutes is in vain, whatever the status."""
 
 # The smallest predefined role that holds each permission our clients need; the prefix stands for its whole family. In
 # lower case, since Google spells the same permission in two ways.
@@ -31,21 +34,6 @@ ROLES = {
     "storage.": "roles/storage.admin",
     "tpu.": "roles/tpu.admin",
 }
-# Wordings seen for an exhausted quota: TPU API, Compute Engine, Cloud Run.
-QUOTAS = (
-    re.compile(
-        r"Quota limit '(?P<quota>[^']+)' has been exceeded\. Limit: (?P<limit>[\d.,]+)"
-        r"(?: in (?:region|zone) (?P<place>[\w-]+))?"
-    ),
-    re.compile(
-        r"Quota '(?P<quota>[^']+)' exceeded\.\s+Limit: (?P<limit>[\d.,]+)(?: in (?:region|zone) (?P<place>[\w-]+))?"
-    ),
-    re.compile(r"Quota violated: (?P<quota>\w+) requested: \S+ allowed: (?P<limit>\d+)"),
-    # The same words with "per minute" are a rate, which time heals.
-    re.compile(
-        r"Quota exceeded for quota metric '(?P<quota>[^']+)' and limit '(?P<limit>(?:(?!per (?:minute|second))[^'])+)'"
-    ),
-)
 
 
 @dataclass(frozen=True)
@@ -61,23 +49,31 @@ def explain(status: int, payload: Any, asked: Asked) -> GoogleError:
     """The error for an answer that was not 2xx; `payload` is its parsed body, or None where it was no JSON."""
     error = payload.get("error") if isinstance(payload, Mapping) else None
     error = error if isinstance(error, Mapping) else {}
-    message = " ".join(str(error.get("message") or f"HTTP {status}").split())[:MESSAGE_KEPT]
+    cause = cause_of(error)
+    message = cause.message or f"HTTP {status}"
     canonical = str(error.get("status") or "")
-    info = _error_info(error)
+    info = error_info(error)
     if info.get("reason") == "SERVICE_DISABLED" or "has not been used in project" in message:
         return _disabled(status, info, asked)
     if info.get("reason") == "BILLING_DISABLED":
         return _billing(status, asked)
     if status == 401:
         return expired(asked)
-    quota = next((match for match in (pattern.search(message) for pattern in QUOTAS) if match), None)
-    if quota:
-        return _quota(status, quota.groupdict(), asked)
+    if cause.kind is not Refusal.OTHER:
+        return _refused(status, cause, asked)
     if status == 403:
         return _permission(message, info, asked)
     if status in TRANSIENT_STATUS:
         return _transient(status, message, canonical, asked)
     return GoogleError(f"{asked.service} refused {asked.what}: {message}", status=status, reason=canonical)
+
+
+def failed(error: Mapping[str, Any], asked: Asked) -> GoogleError:
+    """The error for an operation that Google took and then gave up, from the `google.rpc.Status` in it."""
+    cause = cause_of(error)
+    if cause.kind is not Refusal.OTHER:
+        return _refused(400, cause, asked)
+    return GoogleError(f"{asked.what} failed: {cause.message or error.get('code', 'no reason given')}", reason=FAILED)
 
 
 def expired(asked: Asked, why: str = "") -> GoogleError:
@@ -110,8 +106,9 @@ def not_sent(asked: Asked, why: str) -> GoogleError:
 
 
 def is_transient(error: GoogleError) -> bool:
-    """Whether the same request may succeed later without anybody doing anything. A used-up quota does not."""
-    return error.status in TRANSIENT_STATUS and error.reason not in ("QUOTA_EXCEEDED", "NO_PROJECT")
+    """Whether the same request may succeed within minutes without anybody doing anything. A used-up quota and a zone
+    without capacity do not."""
+    return error.status in TRANSIENT_STATUS and error.reason not in LASTING
 
 
 def is_ambiguous(error: GoogleError) -> bool:
@@ -128,12 +125,13 @@ def after_silence(error: GoogleError) -> GoogleError:
     return GoogleError(message, status=error.status, reason=error.reason, maybe_done=True)
 
 
-def _error_info(error: Mapping[str, Any]) -> dict[str, str]:
-    """Reason and metadata of the google.rpc.ErrorInfo among the details, flattened."""
-    for detail in error.get("details") or ():
-        if isinstance(detail, Mapping) and str(detail.get("@type", "")).endswith("ErrorInfo"):
-            return {**detail.get("metadata", {}), "reason": detail.get("reason", "")}
-    return {}
+def _refused(status: int, cause: Cause, asked: Asked) -> GoogleError:
+    """A no that concerns what was asked for, and where: quota, place, capacity."""
+    if cause.kind is Refusal.QUOTA:
+        return _quota(status, cause.quota, asked)
+    why = "there is no capacity left for now" if cause.kind is Refusal.CAPACITY else "it is not offered there"
+    message = f"{asked.service} refused {asked.what}, since {why}. Google says: {cause.message.rstrip('.')}."
+    return GoogleError(message, status=status, reason=cause.kind.value)
 
 
 def _disabled(status: int, info: Mapping[str, str], asked: Asked) -> GoogleError:
@@ -163,7 +161,7 @@ def _quota(status: int, found: Mapping[str, str | None], asked: Asked) -> Google
         f"{asked.what} was refused; delete what holds it{husks} or ask for more at "
         f"https://console.cloud.google.com/iam-admin/quotas?project={asked.project}&service={asked.service}",
         status=status,
-        reason="QUOTA_EXCEEDED",
+        reason=Refusal.QUOTA.value,
     )
 
 

@@ -6,20 +6,19 @@ written down, never that a slice was granted: that is the queued resource's own 
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from infra.errors import GoogleError
 from infra.google.access import Api
-from infra.google.errors import is_ambiguous, is_transient
+from infra.google.errors import Asked, failed, is_ambiguous, is_transient
+from infra.google.refusals import Refusal
 from infra.google.session import GoogleSession
 from infra.google.tpu_types import Node, Operation, QueuedListing, QueuedResource, QueueState
 
 POLL_S = 5.0
 PATCH_ATTEMPTS = 8  # somebody else's ssh key may arrive between our reading and our writing, not eight times in a row
-UNSUPPORTED = re.compile(r"not supported for accelerator type|[Aa]ccelerator type .* not found")
 
 
 class TpuZone:
@@ -42,7 +41,8 @@ class TpuZone:
     def create(self, queued_id: str, body: Mapping[str, Any]) -> Operation:
         """Ask for a slice. Repeating after a lost answer is safe: all attempts carry one request id.
 
-        GoogleError with status 409 when the name is taken, reason QUOTA_EXCEEDED when the quota is.
+        GoogleError with status 409 when the name is taken, or with a `Refusal` as its reason. The operation may hold the
+        same refusals, seconds later: see `refusal`.
         """
         path = f"{self._parent}/queuedResources"
         try:
@@ -106,21 +106,39 @@ class TpuZone:
         """`name` is an operation's full name."""
         return Operation.of(self.session.get(Api.TPU, name))
 
-    def wait(self, operation: Operation, *, timeout_s: float, poll_s: float = POLL_S) -> Operation:
-        """Follow an operation until it is done; GoogleError when it failed or outlasts `timeout_s`."""
-        deadline = self.session.clock() + timeout_s
-        while not operation.done:
-            if self.session.clock() + poll_s > deadline:
-                raise GoogleError(
-                    f"{operation.verb} of {operation.target} has not ended within {timeout_s:.0f} s; "
-                    "run the command again to go on waiting.",
-                    reason="STILL_RUNNING",
-                )
+    def followed(self, operation: Operation, *, limit_s: float, poll_s: float = POLL_S) -> Operation:
+        """The operation as it is once it is done, or after `limit_s`."""
+        deadline = self.session.clock() + limit_s
+        while not operation.done and self.session.clock() + poll_s <= deadline:
             self.session.sleep(poll_s)
             operation = self.operation(operation.name)
-        if operation.error:
-            raise GoogleError(f"{operation.verb} of {operation.target} failed: {operation.error}", reason="FAILED")
         return operation
+
+    def wait(self, operation: Operation, *, timeout_s: float, poll_s: float = POLL_S) -> Operation:
+        """Follow an operation until it is done; GoogleError when it failed or outlasts `timeout_s`."""
+        operation = self.followed(operation, limit_s=timeout_s, poll_s=poll_s)
+        if not operation.done:
+            raise GoogleError(
+                f"{operation.verb} of {operation.target} has not ended within {timeout_s:.0f} s; "
+                "run the command again to go on waiting.",
+                reason="STILL_RUNNING",
+            )
+        if operation.failure:
+            raise self.refusal(operation)
+        return operation
+
+    def refusal(self, operation: Operation) -> GoogleError:
+        """The error for a failed operation, of the kinds that `create` raises."""
+        asked = Asked(f"{operation.verb} of {operation.target}", Api.TPU.service, self._parent.split("/")[1])
+        return self._with_place(failed(operation.failure, asked))
+
+    def hint(self, kind: Refusal) -> str:
+        """Where else to ask after a refusal of that kind, as a sentence; empty where another place does not help."""
+        if kind not in (Refusal.UNSUPPORTED, Refusal.CAPACITY):
+            return ""
+        others = ", ".join(self._known_zones)
+        known = f"Zones where it is known to be offered: {others} (setting tpu.zone)." if others else ""
+        return known or "`gemma4 zones` shows other zones (setting tpu.zone)."
 
     def node(self, node_id: str) -> Node | None:
         """None where there is none (any more)."""
@@ -196,14 +214,12 @@ class TpuZone:
 
     def _with_place(self, error: GoogleError) -> GoogleError:
         """A refusal with the zone, where Google leaves it out, and with others, where it is the zone that is wrong."""
-        if error.reason == "QUOTA_EXCEEDED" and self.zone not in str(error):
-            extra, reason = f"The slice was asked for in {self.zone}.", error.reason
-        elif self._known_zones and UNSUPPORTED.search(str(error)):
-            zones = ", ".join(self._known_zones)
-            extra, reason = f"Zones where it is known to be offered: {zones} (setting tpu.zone).", "UNSUPPORTED_ZONE"
-        else:
+        extra = self.hint(Refusal(error.reason)) if error.reason in list(Refusal) else ""
+        if error.reason == Refusal.QUOTA and self.zone not in str(error):
+            extra = f"The slice was asked for in {self.zone}."
+        if not extra:
             return error
-        return GoogleError(f"{error} {extra}", status=error.status, reason=reason, maybe_done=error.maybe_done)
+        return GoogleError(f"{error} {extra}", status=error.status, reason=error.reason, maybe_done=error.maybe_done)
 
 
 def zones(session: GoogleSession) -> tuple[str, ...]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from infra.google.refusals import Cause, cause_of
+
 RUNTIME_VERSION = "v2-alpha-tpuv6e"  # Ubuntu with Docker, per the TPU runtime page
 CLOUD_PLATFORM = "https://www.googleapis.com/auth/cloud-platform"
 
@@ -47,11 +49,12 @@ class Provisioning(StrEnum):
     ON_DEMAND = "on-demand"
 
 
-# Flex-start has a model of its own and takes no tier; spot is a tier; on demand is what a request without either means.
+# What `gcloud alpha` sends for each. Spot takes the tier and the model: beside the model STANDARD, which gcloud once sent
+# for want of another, the tier was refused ("STANDARD provisioning model is incompatible with spot requests").
 PROVISIONING_FIELDS: Mapping[Provisioning, Mapping[str, Any]] = {
     Provisioning.FLEX_START: {"provisioningModel": "FLEX_START"},
-    Provisioning.SPOT: {"spot": {}},
-    Provisioning.ON_DEMAND: {},
+    Provisioning.SPOT: {"spot": {}, "provisioningModel": "SPOT"},
+    Provisioning.ON_DEMAND: {"provisioningModel": "STANDARD"},
 }
 
 
@@ -101,13 +104,13 @@ def queued_resource_body(request: SliceRequest) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Operation:
-    """`error` is Google's text, empty while all is well."""
+    """`failure` is Google's status with code, message and details, empty while all is well."""
 
     name: str
     done: bool
     verb: str
     target: str
-    error: str
+    failure: Mapping[str, Any]
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Operation:
@@ -117,13 +120,13 @@ class Operation:
             done=bool(raw.get("done")),
             verb=metadata.get("verb", ""),
             target=metadata.get("target", "").rsplit("/", 1)[-1],
-            error=_line(raw.get("error", {}).get("message", "")),
+            failure=raw.get("error") or {},
         )
 
 
 @dataclass(frozen=True)
 class QueuedResource:
-    """`create_time` (RFC 3339) is new for each generation of a name; `error` says why it FAILED, `labels` whose it is.
+    """`create_time` (RFC 3339) is new for each generation of a name; `refused` says why it FAILED, `labels` whose it is.
 
     `initiator` is USER or SERVICE: who began the present state. `node` is the node as it was asked for.
     """
@@ -134,10 +137,15 @@ class QueuedResource:
     initiator: str
     create_time: str
     node_id: str
-    error: str
+    refused: Cause
     provisioning: Provisioning
     max_run_duration: str
     node: Mapping[str, Any]
+
+    @property
+    def error(self) -> str:
+        """Google's own words for why it FAILED; empty where it has not."""
+        return self.refused.message
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -160,7 +168,7 @@ class QueuedResource:
             initiator=state.get("stateInitiator", ""),
             create_time=raw.get("createTime", ""),
             node_id=spec.get("nodeId", ""),
-            error=_line(state.get("failedData", {}).get("error", {}).get("message", "")),
+            refused=cause_of(state.get("failedData", {}).get("error") or {}),
             provisioning=_provisioning(raw),
             max_run_duration=raw.get("runDuration", {}).get("maxRunDuration", ""),
             node=spec.get("node", {}),
@@ -217,15 +225,12 @@ class Node:
 
 def _provisioning(raw: Mapping[str, Any]) -> Provisioning:
     """What a record was asked as; one that shows neither a model nor a tier nor an end has no end."""
-    if raw.get("provisioningModel") == "SPOT" or "spot" in raw:
+    model = raw.get("provisioningModel")
+    if model == "SPOT" or "spot" in raw:
         return Provisioning.SPOT
-    if raw.get("provisioningModel") == "FLEX_START" or "runDuration" in raw:
+    if model == "FLEX_START" or (model != "STANDARD" and "runDuration" in raw):
         return Provisioning.FLEX_START
     return Provisioning.ON_DEMAND
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _state(spelled: str) -> QueueState:

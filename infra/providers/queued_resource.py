@@ -17,6 +17,7 @@ from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, ReadResul
 
 from infra.errors import GoogleError
 from infra.google import tpu_types
+from infra.google.refusals import Refusal
 from infra.google.session import GoogleSession
 from infra.google.slices import clear, is_ours, remove, seconds_left
 from infra.google.tpu import TpuZone
@@ -46,7 +47,7 @@ _FIXED = (
     "max_run_duration_s",
 )
 _GONE = (REFUSED, *(state.value for state in QueueState if state.over))
-_NOTHING_TAKEN = ("QUOTA_EXCEEDED", "UNSUPPORTED_ZONE")
+_NOTHING_TAKEN = (Refusal.QUOTA, Refusal.UNSUPPORTED, Refusal.CAPACITY)
 
 
 @dataclass(frozen=True)

@@ -104,11 +104,11 @@ def _waits(zone: TpuZone, queued_id: str) -> bool:
 
 
 def _over(zone: TpuZone, wait: Wait, queued: QueuedResource) -> str:
-    why = f": {queued.error}" if queued.error else ""
+    why = f": {queued.error.rstrip('.')}" if queued.error else ""
+    place = zone.hint(queued.refused.kind) or "`gemma4 zones` shows where else to ask (tpu.zone)."
     return (
         f"The request {wait.queued_id} for {wait.accelerator_type} in {zone.zone} is {queued.state.value}{why}. It serves "
-        "nothing and holds quota. Run `pulumi up` again: it removes this one and asks anew; `gemma4 zones` shows where "
-        "else to ask (tpu.zone)."
+        f"nothing and holds quota. Run `pulumi up` again: it removes this one and asks anew. {place}"
     )
 
 

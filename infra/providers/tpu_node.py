@@ -28,7 +28,8 @@ class TpuNodeInputs:
     """`generation` is the queue entry's `created`: a new entry means a new machine.
 
     `behind` is empty for the first slice, whose capacity `pulumi up` waits for; a further slice names the first one's
-    queue entry, waits only while that one does, and is left out meanwhile.
+    queue entry, waits only while that one does, and is left out meanwhile. `known_zones` are named where Google could not
+    serve the request in this one.
     """
 
     project: pulumi.Input[str]
@@ -38,6 +39,7 @@ class TpuNodeInputs:
     accelerator_type: str
     wait_s: int
     behind: str
+    known_zones: list[str]
 
 
 class TpuNode(Resource, module="gemma4", name=KIND):
@@ -98,7 +100,7 @@ class TpuNodeProvider(Provider):
         return {**props, **_seen(node)}
 
     def _zone(self, props: Mapping[str, Any]) -> TpuZone:
-        return TpuZone.at(self.session(), props)
+        return TpuZone.at(self.session(), props, known_zones=props.get("known_zones") or ())
 
 
 def _seen(node: Node | None) -> dict[str, str]:

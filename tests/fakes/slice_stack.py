@@ -56,6 +56,7 @@ class SliceStack:
 
     def __init__(self, fake: FakeGoogle, clock: Clock, slice_name: str = "blue", **changes: Any) -> None:
         self.fake, self.clock = fake, clock
+        fake.world.clock = clock.clock  # what Google writes down it reads off the clock by which the providers wait
         name = f"gemma4-v6e4-{slice_name}"
         self.inputs: dict[str, Any] = {
             "project": "demo-project",
@@ -137,7 +138,8 @@ class SliceStack:
         return {**self.inputs, "places": self.output("removal", "places"), "created": None, "state": None}
 
     def node_inputs(self) -> dict[str, Any]:
-        same = {key: self.inputs[key] for key in ("project", "zone", "queued_id", "accelerator_type", "urn")}
+        keys = ("project", "zone", "queued_id", "accelerator_type", "known_zones", "urn")
+        same = {key: self.inputs[key] for key in keys}
         generation = self.output("queue", "created")
         own = {"state": None, "address": None, "instance": None}
         return same | {"generation": generation, "wait_s": self.wait_s, "behind": self.behind} | own

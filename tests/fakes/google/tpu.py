@@ -2,6 +2,9 @@
 
 A queued resource moves on by being looked at: `pace` GETs a state, up to `stop_at`. With `pace=None` only `advance`
 moves it. Ended ones (FAILED, SUSPENDED) keep their name and their quota until they are deleted, as in the field.
+
+It refuses in the words and at the moment that were seen: an unknown zone or accelerator with an HTTP 400, a provisioning
+model that is not offered in the operation, after the request was taken.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ NEXT = {
 DELETABLE_WITHOUT_FORCE = ("ACCEPTED", "WAITING_FOR_RESOURCES", "FAILED", "SUSPENDED")
 TIERS = ("bestEffort", "spot", "guaranteed")
 QUOTA = "TPUV6EPreemptiblePerProjectPerZoneForTPUAPI"
+LATE_LOOKS = 6  # at an operation or its queued resource until a late refusal: 12 s with a client that looks every 2 s
 
 
 class Tpu(TpuNodes):
@@ -43,6 +47,9 @@ class Tpu(TpuNodes):
         self.unreachable: list[str] = []
         self.flex_zones = {"us-east5-a", "us-east5-b", "europe-west4-a", "asia-northeast1-b"}
         self.limits: dict[str, int] = {}
+        self.late_refusal: dict[str, Any] = {}
+        """Where set, the google.rpc.Status in which every creation ends after Google has taken the request."""
+        self._doomed: dict[str, tuple[int, str]] = {}  # by queued resource: looks that are left, and its operation
         self._looks: dict[str, int] = {}
         self._answered: dict[str, dict[str, Any]] = {}  # by requestId: the operation it began
         self._deletions: dict[str, str] = {}  # operation to the queued resource that it deletes
@@ -64,7 +71,7 @@ class Tpu(TpuNodes):
         record["state"] = {"state": target, "stateInitiator": initiator}
         self._looks[name] = 0
         if target == "FAILED":
-            failure = {"code": 8, "message": error or "The zone has no more resources available."}
+            failure = {"code": 8, "message": error or no_capacity(name.split("/")[3])}
             record["state"]["failedData"] = {"error": failure}
         if target in ("PROVISIONING", "ACTIVE"):
             self.add_node(name, record["tpu"]["nodeSpec"][0], "READY" if target == "ACTIVE" else "CREATING")
@@ -86,6 +93,12 @@ class Tpu(TpuNodes):
         self.resources[name] = {**body, "name": name, "createTime": self.world.now()}
         self.resources[name]["state"] = {"state": "CREATING", "stateInitiator": "USER"}
         self._looks[name] = 0
+        late = self._late(body, zone)
+        if late:
+            operation = self._answer(request, parent, "create", name, polls=1_000_000)
+            self.world.operations[operation["name"]].error = late
+            self._doomed[name] = (LATE_LOOKS, operation["name"])
+            return operation
         self.created += 1
         return self._answer(request, parent, "create", name)
 
@@ -131,6 +144,8 @@ class Tpu(TpuNodes):
     @route("GET", "{parent*}/operations/{operation}")
     def get_operation(self, request: Request, parent: str, operation: str) -> Any:
         name = f"{parent}/operations/{operation}"
+        for queued in [queued for queued, (_, own) in self._doomed.items() if own == name]:
+            self._look(queued)
         deleted = self._deletions.get(name, "")
         if deleted in self.resources:
             self._look(deleted)
@@ -143,13 +158,23 @@ class Tpu(TpuNodes):
         """Count one look at a queued resource, and move it on when it has been looked at enough."""
         state = self.known(name)["state"]["state"]
         self._looks[name] += 1
-        if state == "DELETING":
+        if name in self._doomed:
+            self._look_at_doomed(name)
+        elif state == "DELETING":
             if self._looks[name] > self.deletion_looks:
                 self._vanish(name)
         elif state in NEXT and state != self.stop_at and self.pace is not None and self._looks[name] >= self.pace:
             self.advance(name)
 
+    def _look_at_doomed(self, name: str) -> None:
+        looks, operation = self._doomed[name]
+        self._doomed[name] = (looks - 1, operation)
+        if looks <= 1:
+            self.world.operations[operation].polls = 0
+            self._vanish(name)
+
     def _vanish(self, name: str) -> None:
+        self._doomed.pop(name, None)
         self.remove_nodes_of(name)
         self.remove(name)
 
@@ -162,22 +187,34 @@ class Tpu(TpuNodes):
         if not node.get("runtimeVersion"):
             raise Refusal(400, "tpu.node_spec.node.runtime_version must be set.")
         accelerator = node.get("acceleratorType", "")
-        if accelerator not in self.offers.get(zone, ()):
-            raise Refusal(400, f'Accelerator type "{accelerator}" not found in location "{zone}".')
-        if body.get("provisioningModel") == "FLEX_START":
-            self._check_flex_start(body, accelerator, zone)
+        if zone not in self.offers:
+            raise Refusal(400, _bad_request(f'The requested zone "{zone}" is not supported.'))
+        if accelerator not in self.offers[zone]:
+            why = (
+                f'The requested accelerator configuration for accelerator type, "{accelerator}", could not be found in '
+                f'the zonal accelerator configurations for "{zone}".; the accelerator {accelerator} was not found in '
+                f"zone {zone}"
+            )
+            raise Refusal(400, _bad_request(why))
+        self._check_model(body)
         check_metadata(node.get("metadata", {}))
         self._check_quota(parent, accelerator, zone)
 
-    def _check_flex_start(self, body: dict[str, Any], accelerator: str, zone: str) -> None:
-        if zone not in self.flex_zones:
-            raise Refusal(
-                400,
-                "FLEX_START provisioning model is not supported for accelerator type "
-                f'"{accelerator}" in location "{zone}".',
-            )
-        if any(tier in body for tier in TIERS) or "runDuration" not in body:
+    def _check_model(self, body: dict[str, Any]) -> None:
+        """Whether tier and model go together. What no model beside a tier means is not known: here it is STANDARD."""
+        model = body.get("provisioningModel", "STANDARD")
+        if "spot" in body and model == "STANDARD":
+            raise Refusal(400, f"{model} provisioning model is incompatible with spot requests")
+        if model == "FLEX_START" and (any(tier in body for tier in TIERS) or "runDuration" not in body):
             raise Refusal(400, "FLEX_START takes a run_duration and no tier.")
+
+    def _late(self, body: dict[str, Any], zone: str) -> dict[str, Any]:
+        """The error that the operation will end with; empty where the request stands."""
+        if body.get("provisioningModel") == "FLEX_START" and zone not in self.flex_zones:
+            accelerator = body["tpu"]["nodeSpec"][0]["node"]["acceleratorType"]
+            what = f'accelerator type "{accelerator}" in location "{zone}"'
+            return {"code": 3, "message": f"FLEX_START provisioning model is not supported for {what}"}
+        return self.late_refusal
 
     def _check_quota(self, parent: str, accelerator: str, zone: str) -> None:
         held = [one for name, one in self.resources.items() if name.startswith(f"{parent}/")]
@@ -196,8 +233,11 @@ class Tpu(TpuNodes):
         if not force and state not in DELETABLE_WITHOUT_FORCE:
             raise Refusal(400, f"Resource '{name}' has running nodes.", canonical="FAILED_PRECONDITION")
 
-    def _answer(self, request: Request, parent: str, verb: str, target: str) -> dict[str, Any]:
-        polls = self.deletion_looks if verb == "delete" else self.operation_polls
+    def _answer(
+        self, request: Request, parent: str, verb: str, target: str, *, polls: int | None = None
+    ) -> dict[str, Any]:
+        if polls is None:
+            polls = self.deletion_looks if verb == "delete" else self.operation_polls
         operation = self.operation(parent, metadata=self.about(verb, target), polls=polls)
         if request.query.get("requestId"):
             self._answered[request.query["requestId"]] = operation
@@ -208,6 +248,18 @@ class Tpu(TpuNodes):
         if len(matches) != 1:
             raise not_found(queued)
         return matches[0]
+
+
+def no_capacity(zone: str) -> str:
+    """Google's sentence for a zone that has sold out."""
+    return (
+        f'There is no more capacity in the zone "{zone}"; you can try in another zone where Cloud TPU Nodes are offered '
+        "(see https://cloud.google.com/tpu/docs/regions) [EID: 0x1bc8f9d790be9142]"
+    )
+
+
+def _bad_request(why: str) -> str:
+    return f"Cloud TPU received a bad request. {why} [EID: 0x2565fdf9d68af622]"
 
 
 def _chips(accelerator: str) -> int:

@@ -121,9 +121,15 @@ def service_disabled(service: str, project: str) -> Refusal:
     )
 
 
-def quota_exceeded(limit: str, region: str, allowed: int = 0) -> Refusal:
-    """The TPU API's own wording, seen in the field in 2025-09."""
-    return Refusal(429, f"Quota limit '{limit}' has been exceeded. Limit: {allowed} in region {region}.")
+def quota_exceeded(limit: str, place: str, allowed: int = 0) -> Refusal:
+    """The TPU API's own wordings, seen in the field in 2025-08 and 2025-09: one in the message, one in the details."""
+    where = f"in {'zone' if 'PerZone' in limit else 'region'} {place}"
+    violation = {
+        "subject": "project:123456789012",
+        "description": f"Quota '{limit}' exhausted. Limit {allowed} {where}",
+    }
+    details = [{"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [violation]}]
+    return Refusal(429, f"Quota limit '{limit}' has been exceeded. Limit: {allowed} {where}.", details=details)
 
 
 def resource_in_use(name: str, user: str) -> Refusal:
