@@ -230,6 +230,22 @@ class TestLoading:
 
 
 class TestHost:
+    def test_the_streamer_takes_its_buffers_and_a_copy_of_the_largest_tensor(self) -> None:
+        table = 262144 * 42 * 256 * 2
+        e4b = shape("e4b", "l4", 8192, 0.9, host_memory_gib=32)
+        plain, streamed = device_budget(e4b).host, device_budget(replace(e4b, streamed=True)).host
+        assert (streamed.low - plain.low, streamed.high - plain.high) == (2 * table, 2 * table)
+
+    def test_an_instance_too_small_for_the_streamer_is_told_what_to_write(self) -> None:
+        e4b = shape("e4b", "l4", 8192, 0.9, host_memory_gib=16, streamed=True)
+        assert judge(replace(e4b, streamed=False)).verdict is Verdict.FITS
+        judged = judge(e4b)
+        assert judged.verdict is Verdict.TIGHT
+        assert judged.warnings[0].key == "scaling.memoryGib"
+        assert judged.warnings[0].consequence == "Cloud Run could kill the container while it loads."
+        assert judged.warnings[0].fix.startswith("Raise it (at most 32), or write serving.loadFormat: safetensors")
+        assert judge(replace(e4b, host_memory_gib=12)).verdict is Verdict.REFUSED
+
     def test_offloaded_weights_are_in_host_memory(self) -> None:
         verdict = judge(replace(BOOTS[4][1], host_memory_gib=16))
         assert verdict.verdict is Verdict.REFUSED

@@ -29,6 +29,15 @@ L4 = {"model": "gemma-4-12b-it", "accelerator": "l4"}
 RTX = {"model": "gemma-4-31b-it", "accelerator": "rtx-pro-6000"}
 TPU = {"model": "gemma-4-31b-it", "accelerator": "v6e-4"}
 G4 = {"model": "gemma-4-31b-it", "accelerator": "g4-2"}
+CLOUD_RUN = [name for name, row in catalog().accelerators.items() if row.cloud_run]
+LARGEST_TENSORS = {
+    "e2b": 262144 * 35 * 256 * 2,
+    "e4b": 262144 * 42 * 256 * 2,
+    "12b": 262144 * 3840 * 2,
+    "26b-a4b": 262144 * 2816 * 2,
+    "31b": 262144 * 5376 * 2,
+}
+"""Bytes by size, from the shapes in the published configurations: embeddings of the layers, else of the tokens."""
 
 
 def plan(base: Mapping[str, Any], **typed: Any) -> Plan:
@@ -168,10 +177,17 @@ class TestTheServerFindsItsWeights:
         assert staged.argv[2].endswith("/0abc")
         assert "--revision" not in staged.argv
 
-    def test_by_the_streamer_on_cloud_run_with_a_memory_limit_that_an_instance_has(self) -> None:
-        streamer = json.loads(flags(L4)["--model-loader-extra-config"][0])
-        assert flags(L4)["--load-format"] == ["runai_streamer"]
-        assert 0 < streamer["memory_limit"] < 16 * 1024**3
+    @pytest.mark.parametrize("model", catalog().models)
+    @pytest.mark.parametrize("accelerator", CLOUD_RUN)
+    def test_by_the_streamer_on_cloud_run_with_room_for_the_largest_tensor(self, model: str, accelerator: str) -> None:
+        pair = {"model": model, "accelerator": accelerator, "serving": {"safetensorsLoadStrategy": None}}
+        limit = json.loads(flags(pair)["--model-loader-extra-config"][0])["memory_limit"]
+        assert flags(pair)["--load-format"] == ["runai_streamer"]
+        assert isinstance(limit, int)  # vLLM refuses a float
+        size = next(size for size in LARGEST_TENSORS if f"-{size}-it" in model)
+        assert limit == max(4_000_000_000, LARGEST_TENSORS[size])
+
+    def test_not_by_the_streamer_on_tpu(self) -> None:
         assert "--load-format" not in flags(TPU)
 
 

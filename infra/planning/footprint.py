@@ -36,7 +36,9 @@ TPU_WEIGHTS_ERROR = (0.005, 0.055)
 """E2B was resident on TPU as counted; one note has 12B 5.5 % above its count."""
 
 HOST_MEMORY = Band(3 * GIB, 6 * GIB, 10 * GIB)
-"""Host memory of the server's own processes: 3 GB measured for one API process, more with buffers of the loader."""
+"""Host memory of the server's own processes: 3 GB measured for one API process; the streamer's buffers come on top."""
+STREAMER_BYTES = 4_000_000_000
+"""What the weights' streamer may buffer; its own default of 40 GB is more than an L4 instance has."""
 
 TPU_PROGRAMS = Band(0.6 * GIB, 1.6 * GIB, 3.1 * GIB)
 """Compiled programs on TPU live outside the utilization cap: 0.62 GiB was left by a published configuration (31B at
@@ -78,6 +80,8 @@ class ServerShape:
     """Memory of the container or machine; None: unknown, not judged."""
     staged_in_memory: bool = False
     """Whether the checkpoint is copied to the host's memory file system before it is loaded."""
+    streamed: bool = False
+    """Whether the weights come through the streamer's buffers in host memory."""
 
     @property
     def architecture(self) -> Architecture:
@@ -160,10 +164,35 @@ def tpu_programs(shape: ServerShape) -> Band:
     return Band(*(few + growth * (many - few) for few, many in ends))
 
 
+def largest_tensor_bytes(architecture: Architecture) -> int:
+    """Size of a checkpoint's largest tensor: the PLE table, an embedding, or a layer's fused experts.
+
+    QAT checkpoints keep all three in bf16, as they do a second copy of the embedding.
+    """
+    experts = architecture.experts
+    gates_and_ups = 0 if experts is None else 2 * experts.count * experts.intermediate_size * architecture.hidden_size
+    parameters = architecture.parameters
+    return BF16_BYTES * max(parameters.per_layer_embedding, parameters.embedding, gates_and_ups)
+
+
+def streamer_limit_bytes(architecture: Architecture) -> int:
+    """What the streamer is told to buffer at most: it refuses less than the largest tensor."""
+    return max(STREAMER_BYTES, largest_tensor_bytes(architecture))
+
+
+def streamer_bytes(shape: ServerShape) -> int:
+    """Host memory that streaming takes: the buffers, and the copy of one tensor that vLLM makes of them."""
+    if not shape.streamed:
+        return 0
+    return streamer_limit_bytes(shape.architecture) + largest_tensor_bytes(shape.architecture)
+
+
 def host_memory(shape: ServerShape, offloaded: float) -> Band:
-    """Memory of the host: the server's processes, `offloaded` bytes a device, and a checkpoint staged in memory."""
+    """Memory of the host: the server's processes, `offloaded` bytes a device, a checkpoint staged in memory, and what
+    streaming takes."""
     staged = shape.model.checkpoint_bytes if shape.staged_in_memory else 0
-    return Band.total([HOST_MEMORY, Band.exactly(offloaded * shape.tensor_parallel + staged)])
+    counted = offloaded * shape.tensor_parallel + staged + streamer_bytes(shape)
+    return Band.total([HOST_MEMORY, Band.exactly(counted)])
 
 
 def error_origin(shape: ServerShape) -> str:

@@ -38,6 +38,7 @@ def server_shape(settings: Settings, model: Model, accelerator: Accelerator, eng
         text_only=not (modalities.image or modalities.audio or modalities.video),
         host_memory_gib=_host_memory_gib(settings, accelerator),
         staged_in_memory=accelerator.tpu is not None,
+        streamed=load_format(settings, accelerator) == "runai_streamer",
     )
 
 

@@ -13,6 +13,7 @@ from enum import StrEnum
 from infra.catalog import GIB, Model, WeightFormat
 from infra.errors import Fault
 from infra.planning.budget import MemoryBudget, ServerShape, capacity_of, device_budget
+from infra.planning.footprint import streamer_bytes
 from infra.planning.neighbours import (
     Neighbour,
     on_other_accelerators,
@@ -186,18 +187,30 @@ def _programs_fault(budget: MemoryBudget, programs: Band, after: str) -> Fault:
 
 
 def _host_fault(shape: ServerShape, budget: MemoryBudget) -> Fault:
-    parts = "the server's processes"
+    parts = ["the server's processes"]
     if budget.offloaded_bytes:
-        parts += f", {_gib(budget.offloaded_bytes * shape.tensor_parallel)} of offloaded weights"
+        parts.append(f"{_gib(budget.offloaded_bytes * shape.tensor_parallel)} of offloaded weights")
     if shape.staged_in_memory:
-        parts += f", {_gib(shape.model.checkpoint_bytes)} of staged weights"
+        parts.append(f"{_gib(shape.model.checkpoint_bytes)} of staged weights")
+    if shape.streamed:
+        parts.append(f"{_gib(streamer_bytes(shape))} through which the weights are streamed")
+    there = shape.host_memory_gib or 0.0
     need = f"{_gib(budget.host.low)} to {_gib(budget.host.high)} of host memory"
-    fact = f"{parts} take {need}; there are {shape.host_memory_gib:g} GiB."
+    fact = f"{', '.join(parts)} take {need}; there are {there:g} GiB."
+    may = "would" if budget.host.low > there * GIB else "could"
     limits = shape.accelerator.cloud_run
     if limits is None:
-        return Fault("accelerator", fact, "The kernel would kill the server while it loads.", "Use a larger machine.")
-    fix = f"Raise it (at most {limits.memory_gib.max:g}) or offload less."
-    return Fault("scaling.memoryGib", fact, "Cloud Run would kill the container while it loads.", fix)
+        return Fault("accelerator", fact, f"The kernel {may} kill the server while it loads.", "Use a larger machine.")
+    ways = [f"Raise it (at most {limits.memory_gib.max:g})"] if there < limits.memory_gib.max else []
+    ways += ["offload less"] if budget.offloaded_bytes else []
+    ways += (
+        ["write serving.loadFormat: safetensors and weights.access: mount, which starts slowly"]
+        if shape.streamed
+        else []
+    )
+    fix = f"{', or '.join(ways)}." if ways else "Use a larger machine."
+    consequence = f"Cloud Run {may} kill the container while it loads."
+    return Fault("scaling.memoryGib", fact, consequence, fix[0].upper() + fix[1:])
 
 
 def _with_fix(fault: Fault, alternatives: tuple[Alternative, ...]) -> Fault:

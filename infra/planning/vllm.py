@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from infra.catalog import Accelerator, Backend, Model, Platform
+from infra.catalog import Accelerator, Architecture, Backend, Model, Platform, catalog
 from infra.catalog.flags import flag_table, normal_spelling
+from infra.planning.footprint import streamer_limit_bytes
 from infra.planning.settings import Settings
 
 PORT = 8000
@@ -25,7 +26,6 @@ TPU_WEIGHTS = "/dev/shm/weights"  # noqa: S108 the node's memory file system, wh
 LARGE_DEVICE_GIB = 70  # vLLM's own defaults change at this device size (facts of vLLM 0.32)
 VIDEO_TOKENS = 2496
 """Prompt tokens of one video (32 frames of 78): one step must take it whole where the input cannot be chunked."""
-STREAMER_MEMORY_BYTES = 4_000_000_000  # its own default of 40 GB is more than an L4 instance has
 TOOLS_TEMPLATE = "/vllm-workspace/examples/tool_chat_template_gemma4.jinja"
 """Where vLLM's GPU images hold the template of their recipe (reported by several users, not seen in v0.32.0)."""
 HASH_PREFIX = "spec-"
@@ -99,7 +99,7 @@ def command_of(
     the revisions are part of these paths where they were staged, and spelled out where the server downloads them."""
     drafting = _speculative_config(settings, engine, assistant_path, assistant_revision)
     argv = ["vllm", "serve", weights_path]
-    for flag, value in _flags(settings, engine, accelerator, drafting, revision).items():
+    for flag, value in _flags(settings, engine, model, accelerator, drafting, revision).items():
         argv += _spelled(flag, value)
     for flag, value in settings.vllm_args.items():
         argv += _spelled(normal_spelling(flag), value)
@@ -111,7 +111,12 @@ def command_of(
 
 
 def _flags(
-    settings: Settings, engine: Engine, accelerator: Accelerator, drafting: dict[str, Any] | None, revision: str
+    settings: Settings,
+    engine: Engine,
+    model: Model,
+    accelerator: Accelerator,
+    drafting: dict[str, Any] | None,
+    revision: str,
 ) -> dict[str, Any]:
     serving = settings.serving
     on_tpu = accelerator.backend is Backend.TPU
@@ -142,7 +147,7 @@ def _flags(
         flags |= {"--enable-auto-tool-choice": True, "--tool-call-parser": "gemma4"}
     if serving.reasoning:
         flags["--reasoning-parser"] = "gemma4"
-    return flags | _loader(settings, accelerator)
+    return flags | _loader(settings, accelerator, catalog().architectures[model.architecture])
 
 
 def load_format(settings: Settings, accelerator: Accelerator) -> str:
@@ -156,13 +161,13 @@ def load_format(settings: Settings, accelerator: Accelerator) -> str:
     return "auto" if chosen_otherwise else "runai_streamer"
 
 
-def _loader(settings: Settings, accelerator: Accelerator) -> dict[str, Any]:
+def _loader(settings: Settings, accelerator: Accelerator, architecture: Architecture) -> dict[str, Any]:
     chosen = load_format(settings, accelerator)
     if chosen == "auto":
         return {}
     flags: dict[str, Any] = {"--load-format": chosen}
     if chosen == "runai_streamer":
-        flags["--model-loader-extra-config"] = {"concurrency": 16, "memory_limit": STREAMER_MEMORY_BYTES}
+        flags["--model-loader-extra-config"] = {"concurrency": 16, "memory_limit": streamer_limit_bytes(architecture)}
     return flags
 
 
