@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from infra.words import printable
+
 
 @dataclass(frozen=True)
 class Fault:
@@ -25,7 +27,11 @@ class Fault:
 
 
 class Gemma4Error(Exception):
-    """Base of all errors meant for a user."""
+    """Base of all errors meant for a user. Whoever prints one finds nothing in it that a terminal would obey, though it
+    quotes files, servers and logs."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 class CatalogError(Gemma4Error):

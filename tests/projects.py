@@ -44,16 +44,24 @@ Command = Callable[..., Answer]
 
 
 def command(capture: Capture) -> Command:
-    """The command line as a function of its words; every answer is checked for a traceback."""
+    """The command line as a function of its words; every answer is checked for a traceback, for a fault of the program's
+    own, and for what a terminal would obey."""
 
     def call(*words: str) -> Answer:
         capture.readouterr()
         code = run(words)
         answer = Answer(code, *capture.readouterr())
-        assert "Traceback" not in answer.out + answer.err
+        assert_shown_safely(answer.out + answer.err)
         return answer
 
     return call
+
+
+def assert_shown_safely(said: str) -> None:
+    """What a command printed holds no traceback, no fault of the program's own, and nothing that a terminal obeys."""
+    assert "Traceback" not in said
+    assert "a fault of gemma4 itself" not in said
+    assert [char for char in said if not char.isprintable() and char not in "\n\t"] == []
 
 
 def write_stack(root: Path, body: str, *, name: str = "mine", model: str = "", accelerator: str = "") -> None:

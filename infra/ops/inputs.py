@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from infra.errors import Fault, SettingsError
+from infra.errors import Fault, Gemma4Error, SettingsError
+from infra.planning.faults import shown
 from infra.planning.plan import Plan
 from infra.planning.planner import make_plan
 from infra.planning.report.data import SCHEMA
+from infra.planning.report.diff import misshapen
 from infra.planning.stackfile import UNREADABLE, StackFile, parse_yaml, read_stack, stack_names
 
 
@@ -44,7 +46,12 @@ class Planned:
 def project_root() -> Path:
     """Return the folder with the stack files: one with Pulumi.yaml at or above the current one, else the current one if
     it has any, else our own."""
-    here = Path.cwd()
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:
+        raise Gemma4Error(
+            "the current folder has been deleted, so no stack file can be found; go to another."
+        ) from None
     for folder in (here, *here.parents):
         if (folder / "Pulumi.yaml").is_file() and stack_names(folder):
             return folder
@@ -79,15 +86,20 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
 
 
 def saved_plan(path: Path) -> dict[str, Any]:
-    """The data that `gemma4 plan --json` wrote into a file. Raises SettingsError."""
+    """The data that `gemma4 plan --json` wrote into a file, checked as far as a comparison reads it. Raises SettingsError."""
+    consequence, fix = "There is nothing to compare with.", "Write one with: gemma4 plan STACK --json > plan.json"
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError):
+    except OSError as error:
+        raise SettingsError.of("--diff", f"{path} cannot be read: {error.strerror}.", consequence, fix) from None
+    except (ValueError, RecursionError):
         data = None
     if not isinstance(data, dict) or not {"stack", "verdict", "vllm"} <= set(data):
-        fix = "Write one with: gemma4 plan STACK --json > plan.json"
-        raise SettingsError.of("--diff", f"{path} is not a plan.", "There is nothing to compare with.", fix)
+        raise SettingsError.of("--diff", f"{path} is not a plan.", consequence, fix)
     if data.get("schema") != SCHEMA:
-        fact = f"{path} has schema {data.get('schema')}, this program writes {SCHEMA}."
+        fact = f"{path} has schema {shown(data.get('schema'))}, this program writes {SCHEMA}."
         raise SettingsError.of("--diff", fact, "The numbers might not mean the same.", "Write it anew with --json.")
+    if wrong := misshapen(data):
+        fact = f"{path} is not as a plan is written: {', '.join(wrong)}."
+        raise SettingsError.of("--diff", fact, consequence, fix)
     return data

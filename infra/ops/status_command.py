@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from infra.errors import Gemma4Error
@@ -17,6 +16,7 @@ from infra.ops.inputs import plan_stack, project_root
 from infra.ops.output import print_json
 from infra.planning.plan import Plan
 from infra.planning.quantities import read_rate
+from infra.planning.report.terminal import show
 
 _CHECK = "dynamic/gemma4:ServingCheck"
 _EXPORT_S = 120
@@ -26,13 +26,20 @@ def show_status(stack: str, *, as_json: bool) -> None:
     """Print the checks in the stack's state. Raises Gemma4Error where there is no state to read."""
     root = project_root()
     plan = plan_stack(stack, root=root).plan
-    found = checks_in(export(root, stack))
-    if as_json:
-        print_json({"stack": stack, "plannedSpec": plan.command.spec_hash, "checks": found})
-    elif not found:
-        print(f"{stack}: nothing has been checked yet; deploy it with: pulumi up -s {stack}")
-    for check in [] if as_json else found:
-        _show(plan, check)
+    exported = export(root, stack)
+    try:
+        found = checks_in(exported)
+        if as_json:
+            print_json({"stack": stack, "plannedSpec": plan.command.spec_hash, "checks": found})
+        elif not found:
+            print(f"{stack}: nothing has been checked yet; deploy it with: pulumi up -s {stack}")
+        for check in [] if as_json else found:
+            _show(plan, check)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Gemma4Error(
+            f"the state of {stack} holds a check that this version cannot read ({type(error).__name__}: {error}), so there "
+            f"is nothing to show; check anew with: pulumi up -s {stack}"
+        ) from None
 
 
 def checks_in(exported: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -66,19 +73,24 @@ def export(root: Path, stack: str) -> Mapping[str, Any]:
     if done.returncode:
         said = (done.stderr.strip() or done.stdout.strip()).splitlines()
         raise Gemma4Error(f"the state of {stack} cannot be read: {said[-1] if said else 'pulumi said nothing'}")
-    exported: Mapping[str, Any] = json.loads(done.stdout)
+    try:
+        exported = json.loads(done.stdout)
+    except (ValueError, RecursionError):
+        exported = None
+    if not isinstance(exported, dict):
+        first = next(iter(done.stdout.split("\n")), "")[:80]
+        raise Gemma4Error(f"pulumi stack export answered with no JSON object ({first!r}); is that the Pulumi CLI?")
     return exported
 
 
 def _show(plan: Plan, check: Mapping[str, Any]) -> None:
-    console = Console(highlight=False)
     result = check["result"]
-    console.print(f"{check['name']}  {check['url']}")
+    show(f"{check['name']}  {check['url']}")
     if "skipped" in result:
-        console.print(f"  not checked: {result['skipped']}")
+        show(f"  not checked: {result['skipped']}")
         return
     if check["spec"] != plan.command.spec_hash:
-        console.print(f"  the files here plan {plan.command.spec_hash}, deployed is {check['spec']}: run pulumi up")
+        show(f"  the files here plan {plan.command.spec_hash}, deployed is {check['spec']}: run pulumi up")
     table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
     for column in ("", "predicted", "measured"):
         table.add_column(column)
@@ -95,7 +107,7 @@ def _show(plan: Plan, check: Mapping[str, Any]) -> None:
     table.add_row(
         "  ready", f"≈ {plan.startup.from_zero.mid:.0f} s from zero", f"after {result['ready_s']:.0f} s of waiting"
     )
-    console.print(table)
-    console.print(f"  vLLM {result['vllm_version']}, planned {plan.engine.vllm_version}")
+    show(table)
+    show(f"  vLLM {result['vllm_version']}, planned {plan.engine.vllm_version}")
     for note in result["notes"]:
-        console.print(f"  note: {note}")
+        show(f"  note: {note}")

@@ -134,9 +134,20 @@ def _mapping(loader: Any, node: yaml.MappingNode, deep: bool = False) -> dict[An
 _StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
 
 
+def _why_not(error: OSError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "it is a link to a file that does not exist"
+    if isinstance(error, IsADirectoryError):
+        return "it is a folder"
+    return error.strerror or type(error).__name__
+
+
 def _load(path: Path) -> Mapping[str, Any]:
     try:
         document = parse_yaml(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        fix = "Give yourself the right to read it." if isinstance(error, PermissionError) else "Put a stack file there."
+        raise SettingsError.of(path.name, f"cannot be read: {_why_not(error)}.", "None of it counts.", fix) from None
     except UNREADABLE as error:
         mark = getattr(error, "problem_mark", None)
         where = f" line {mark.line + 1}" if mark else ""

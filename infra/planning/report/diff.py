@@ -38,19 +38,58 @@ def changes(before: Json, after: Json) -> list[Change]:
     ]
 
 
+def misshapen(data: Json) -> list[str]:
+    """Where a plan in JSON form is not as `changes` reads it; empty where it may be compared. A key may be missing."""
+    wrong = [path for _, path in (("", ("stack",)), *_TEXTS) if not _is_text(_at(data, path))]
+    wrong += [path for _, path, _, _ in _NUMBERS if not _is_number(_at(data, path))]
+    argv, env, resources = (_at(data, path) for path in (("vllm", "argv"), ("vllm", "env"), ("resources",)))
+    if not isinstance(argv, list) or not _is_text(argv):
+        wrong.append(("vllm", "argv"))
+    if not isinstance(env, Mapping) or not _is_text(list(env.values())):
+        wrong.append(("vllm", "env"))
+    if resources is not None and not (isinstance(resources, list) and all(_is_resource(row) for row in resources)):
+        wrong.append(("resources",))
+    if data["verdict"] not in _RANKS:
+        wrong.append(("verdict",))
+    return [".".join(path) for path in dict.fromkeys(wrong)]
+
+
+def _is_text(value: Any) -> bool:
+    """Whether it is a text, a list of texts, or none."""
+    members = value if isinstance(value, list) else [value or ""]
+    return all(isinstance(member, str) for member in members)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it is none, or a number of a size that a plan may hold."""
+    if value is None:
+        return True
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _NO_FIGURE
+
+
+_NO_FIGURE = 1e18  # bytes of an exabyte: no plan holds more of anything
+
+
+def _is_resource(row: Any) -> bool:
+    return isinstance(row, Mapping) and all(isinstance(row.get(key), str) for key in ("type", "name"))
+
+
+_TEXTS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("Verdict", ("verdict",)),
+    ("Model", ("model", "id")),
+    ("Accelerator", ("accelerator", "id")),
+    ("Region", ("accelerator", "region")),
+    ("Zone", ("accelerator", "zone")),
+    ("Slices", ("slices", "names")),
+    ("Provisioning", ("slices", "provisioning")),
+    ("Image", ("vllm", "image")),
+    ("Ingress", ("access", "ingress")),
+    ("May call", ("access", "invokers")),
+)
+
+
 def _plain(before: Json, after: Json) -> Iterator[Change]:
-    for subject, path in (
-        ("Verdict", ("verdict",)),
-        ("Model", ("model", "id")),
-        ("Accelerator", ("accelerator", "id")),
-        ("Region", ("accelerator", "region")),
-        ("Zone", ("accelerator", "zone")),
-        ("Slices", ("slices", "names")),
-        ("Provisioning", ("slices", "provisioning")),
-        ("Image", ("vllm", "image")),
-        ("Ingress", ("access", "ingress")),
-        ("May call", ("access", "invokers")),
-    ):
+    for subject, path in _TEXTS:
         old, new = _at(before, path), _at(after, path)
         if old != new:
             yield Change(subject, _said(old), _said(new), _tone(subject, old, new))

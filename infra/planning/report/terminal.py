@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.text import Text
+
+from infra.words import printable
 
 WIDTH = 110
 
 
 def show(*parts: RenderableType) -> None:
     """Print to standard output."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False, emoji=False)
     if console.is_terminal:
-        console.print(*parts, sep="\n")
+        _print(console, parts)
     else:
         print(plain(*parts))
 
@@ -21,5 +27,22 @@ def show(*parts: RenderableType) -> None:
 def plain(*parts: RenderableType) -> str:
     """As text of at most 110 columns, without colours and without blanks at the ends of lines."""
     buffer = io.StringIO()
-    Console(file=buffer, width=WIDTH, color_system=None, highlight=False).print(*parts, sep="\n")
+    _print(Console(file=buffer, width=WIDTH, color_system=None, highlight=False, markup=False, emoji=False), parts)
     return "\n".join(line.rstrip() for line in buffer.getvalue().rstrip().splitlines())
+
+
+def _print(console: Console, parts: Iterable[RenderableType]) -> None:
+    for part in parts:
+        console.print(_Printable(part))
+
+
+@dataclass(frozen=True)
+class _Printable:
+    """A part whose text holds nothing that a terminal would obey; its colours stay."""
+
+    part: RenderableType
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterable[Segment]:
+        part = Text(self.part) if isinstance(self.part, str) else self.part  # no word of a file is markup
+        for segment in console.render(part, options):
+            yield segment if segment.control else Segment(printable(segment.text), segment.style)
