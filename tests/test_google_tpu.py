@@ -260,7 +260,7 @@ class TestDeletion:
         fake.tpu.configure(stop_at="PROVISIONING")
         zone.create("blue", BODY)
         fake.tpu.advance("blue", to="PROVISIONING")
-        with pytest.raises(GoogleError, match=r"still there after 60 s.*quota.*state PROVISIONING"):
+        with pytest.raises(GoogleError, match=r"still there \(PROVISIONING\) after 60 s.*quota.*state is PROVISIONING"):
             zone.delete_until_gone("blue", timeout_s=60)
 
     def test_a_lost_answer_and_a_storm_do_not_stop_it(self, fake: FakeGoogle, zone: TpuZone) -> None:

@@ -55,7 +55,7 @@ def recover(stack: SliceStack) -> None:
     """The world after the faults: Google answers again, the credentials are good, things move on."""
     stack.fake.clear()
     stack.fake.expired.clear()
-    stack.fake.tpu.configure(pace=1, stop_at="", late_refusal={})
+    stack.fake.tpu.configure(pace=1, stop_at="", late_refusal={}, refuses_deletion_late=False)
 
 
 @contextmanager
@@ -593,14 +593,50 @@ class TestAfterServing:
         stack.up()
         assert (fake.tpu.created, len(queued(fake))) == (2, 1)
 
-    def test_a_delete_refused_while_provisioning_is_asked_again(self, stack: SliceStack, fake: FakeGoogle) -> None:
+    @pytest.mark.parametrize("late", [False, True], ids=["in the answer", "in the operation"])
+    def test_destroy_outlasts_provisioning_for_two_hours(
+        self, stack: SliceStack, fake: FakeGoogle, clock: Clock, capfd: pytest.CaptureFixture[str], late: bool
+    ) -> None:
+        fake.tpu.configure(stop_at="PROVISIONING", refuses_deletion_late=late)
+        stack.wait_s = 10
+        with refused("PROVISIONING"):
+            stack.up()
+        clock.at(7200, lambda: fake.tpu.configure(stop_at=""))
+        began, looks = clock.now, len(fake.requests)
+        stack.destroy()
+        assert 7200 <= clock.now - began < 7300
+        assert len(fake.requests) - looks < 3 * 7300 / 20 + 40  # ever more slowly
+        assert (
+            "PROVISIONING, which nobody can end before Google has decided; deleting it for 1 h 30 min of at most 3 h"
+            in (capfd.readouterr().out)
+        )
+        assert fake.leftovers() == []
+
+    @pytest.mark.parametrize("late", [False, True], ids=["in the answer", "in the operation"])
+    def test_provisioning_that_never_ends_is_said_with_google_s_reason(
+        self, stack: SliceStack, fake: FakeGoogle, late: bool
+    ) -> None:
+        fake.tpu.configure(stop_at="PROVISIONING", refuses_deletion_late=late)
+        stack.wait_s = 10
+        with refused("PROVISIONING"):
+            stack.up()
+        with refused("(PROVISIONING) after 3 h", "may cost money", "not supported when state is PROVISIONING"):
+            stack.destroy()
+        assert "queue" in stack.state
+
+    def test_an_interrupted_deletion_is_finished_by_the_next_one(
+        self, stack: SliceStack, fake: FakeGoogle, clock: Clock
+    ) -> None:
         fake.tpu.configure(stop_at="PROVISIONING")
         stack.wait_s = 10
         with refused("PROVISIONING"):
             stack.up()
-        stack.clock.at(120, lambda: fake.tpu.configure(stop_at=""))
+        clock.at(600, _interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            stack.destroy()
+        assert "queue" in stack.state
+        fake.tpu.configure(stop_at="")
         stack.destroy()
-        assert next(one.status for one in fake.sent("DELETE", QUEUED)) == 400
         assert fake.leftovers() == []
 
     def test_a_delete_that_never_works_keeps_the_slice_in_state(self, stack: SliceStack, fake: FakeGoogle) -> None:
@@ -806,6 +842,10 @@ def test_no_story_loses_a_slice(stack: SliceStack, fake: FakeGoogle, seed: int) 
         except Exception as error:
             assert type(error).__qualname__ == "gemma4", error  # noqa: PT017
     assert (len(queued(fake)), stack.output("node", "state")) == (1, "ACTIVE")
+
+
+def _interrupt() -> None:
+    raise KeyboardInterrupt
 
 
 def _moment(seconds: float) -> str:

@@ -8,11 +8,12 @@ from datetime import datetime
 from infra.google.session import GoogleSession
 from infra.google.tpu import TpuZone
 from infra.google.tpu_types import QueuedResource, QueueState, SliceRequest
+from infra.planning.quantities import read_duration
 
 IDENTITY = ("app", "stack", "slice")
 """Labels that tell one slice from every other; what else a label says may change without making it a stranger."""
 
-_DELETE_S = 1800.0  # one that is PROVISIONING cannot be deleted before Google has decided
+_DELETE_S = 3 * 3600.0  # nobody can end PROVISIONING, which was seen to last two hours
 _DELETE_POLL_S = 2.0
 
 
@@ -40,9 +41,16 @@ def remove(
     found = zone.get(queued_id)
     if found is None or not is_ours(found, labels, created):
         return
-    if found.state is QueueState.PROVISIONING:
-        progress("PROVISIONING: Google deletes it only once that has ended, which takes minutes")
-    zone.delete_until_gone(queued_id, timeout_s=_DELETE_S, poll_s=_DELETE_POLL_S, created=found.create_time)
+
+    def show(still: QueuedResource, waited_s: float) -> None:
+        state = still.state.value
+        if still.state is QueueState.PROVISIONING:
+            state += ", which nobody can end before Google has decided"
+        progress(f"{state}; deleting it for {read_duration(waited_s)} of at most {read_duration(_DELETE_S)}")
+
+    zone.delete_until_gone(
+        queued_id, timeout_s=_DELETE_S, poll_s=_DELETE_POLL_S, created=found.create_time, progress=show
+    )
 
 
 def clear(

@@ -7,7 +7,7 @@ written down, never that a slice was granted: that is the queued resource's own 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from infra.errors import GoogleError
@@ -16,8 +16,10 @@ from infra.google.errors import Asked, failed, is_ambiguous, is_transient
 from infra.google.refusals import Refusal
 from infra.google.session import GoogleSession
 from infra.google.tpu_types import Node, Operation, QueuedListing, QueuedResource, QueueState
+from infra.planning.quantities import read_duration
 
 POLL_S = 5.0
+SLOW_POLL_S = 20.0  # between looks at what may take hours
 PATCH_ATTEMPTS = 8  # somebody else's ssh key may arrive between our reading and our writing, not eight times in a row
 
 
@@ -75,32 +77,50 @@ class TpuZone:
                 return None
             raise
 
-    def delete_until_gone(self, queued_id: str, *, timeout_s: float, poll_s: float = POLL_S, created: str = "") -> None:
-        """Delete with force and wait for the 404; a refusal while PROVISIONING (400, 409) is asked again.
+    def delete_until_gone(
+        self,
+        queued_id: str,
+        *,
+        timeout_s: float,
+        poll_s: float = POLL_S,
+        created: str = "",
+        progress: Callable[[QueuedResource, float], object] = lambda found, waited_s: None,
+    ) -> None:
+        """Delete with force and wait for the 404; a refusal while PROVISIONING, in the answer or in the operation, is
+        asked again, ever more slowly.
 
         `created` names the generation that is meant: another one under the same id is somebody's, and is let be.
+        `progress` gets what still stands there, and for how many seconds it was waited for.
         GoogleError when it is still there after `timeout_s`: it holds quota, and may cost money, until it is gone.
         """
-        deadline = self.session.clock() + timeout_s
+        began = self.session.clock()
+        asked: Operation | None = None
+        refusal, state = "", ""
         while True:
-            refusal = ""
             try:
                 found = self.get(queued_id)
                 if found is None or (created and found.create_time != created):
                     return
-                if found.state is not QueueState.DELETING:
-                    self.delete(queued_id)
+                state = f" ({found.state.value})"
+                progress(found, self.session.clock() - began)
+                asked = self.operation(asked.name) if asked and not asked.done else asked
+                if asked and asked.failure:
+                    refusal, asked = str(self.refusal(asked)), None
+                elif found.state is not QueueState.DELETING and (asked is None or asked.done):
+                    asked = self.delete(queued_id)
             except GoogleError as error:
-                if error.status not in (400, 409) and not is_transient(error):
+                if error.status not in (400, 404, 409) and not is_transient(error):
                     raise
-                refusal = f" {error}"
-            if self.session.clock() + poll_s > deadline:
+                refusal, asked = str(error), None
+            if self.session.clock() + poll_s > began + timeout_s:
                 raise GoogleError(
-                    f"The queued resource {queued_id} in {self.zone} is still there after {timeout_s:.0f} s, so it "
-                    f"goes on holding quota and may cost money; run the command again.{refusal}",
+                    f"The queued resource {queued_id} in {self.zone} is still there{state} after "
+                    f"{read_duration(timeout_s)}, so it goes on holding quota and may cost money; run the command again. "
+                    f"{refusal}".rstrip(),
                     reason="STILL_THERE",
                 )
             self.session.sleep(poll_s)
+            poll_s = min(2 * poll_s, max(poll_s, SLOW_POLL_S))
 
     def operation(self, name: str) -> Operation:
         """`name` is an operation's full name."""

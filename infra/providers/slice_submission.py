@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from infra.errors import GoogleError
 from infra.google.errors import is_ambiguous
-from infra.google.slices import IDENTITY, differences, is_ours
+from infra.google.slices import IDENTITY, differences, is_ours, remove
 from infra.google.tpu import TpuZone
 from infra.google.tpu_types import Operation, QueuedResource, QueueState, SliceRequest, queued_resource_body
 from infra.providers.base import Progress
@@ -16,7 +16,6 @@ _APPEAR_S = 20.0
 _DECIDED_S = 60.0  # what Google does not offer it refuses in the operation, seen 12 to 14 s after it took the request
 _RECORD_S = 120.0
 _POLL_S = 2.0
-_CLEAR_S = 900.0
 
 
 def submit(
@@ -71,7 +70,7 @@ def _is_wanted(
                 reason="MAY_BE_SERVING",
             )
     progress(f"removing what is left of {found.id} ({found.state.value}): it holds the name and the quota")
-    zone.delete_until_gone(found.id, timeout_s=_CLEAR_S, created=found.create_time)
+    remove(zone, found.id, request.labels, progress, created=found.create_time)
     return False
 
 

@@ -44,6 +44,7 @@ class Tpu(TpuNodes):
         self.stop_at = ""
         self.waiting_name = "WAITING_FOR_RESOURCES"  # or ACCEPTED, as older servers say
         self.deletion_looks = 1  # GETs that still find a deleted one in DELETING
+        self.refuses_deletion_late = False  # in the operation instead of the answer, while PROVISIONING
         self.unreachable: list[str] = []
         self.flex_zones = {"us-east5-a", "us-east5-b", "europe-west4-a", "asia-northeast1-b"}
         self.limits: dict[str, int] = {}
@@ -124,7 +125,13 @@ class Tpu(TpuNodes):
             return repeated
         parent = f"projects/{project}/locations/{zone}"
         name = f"{parent}/queuedResources/{queued}"
-        self._check_deletable(name, request.query.get("force") == "true")
+        refusal = self._undeletable(name, request.query.get("force") == "true")
+        if refusal and not self.refuses_deletion_late:
+            raise refusal
+        if refusal:
+            operation = self._answer(request, parent, "delete", name, polls=2)
+            self.world.operations[operation["name"]].error = {"code": 9, "message": str(refusal)}
+            return operation
         self.known(name)["state"] = {"state": "DELETING", "stateInitiator": "USER"}
         self._looks[name] = 0
         operation = self._answer(request, parent, "delete", name)
@@ -222,16 +229,17 @@ class Tpu(TpuNodes):
         if zone in self.limits and chips + _chips(accelerator) > self.limits[zone]:
             raise quota_exceeded(QUOTA, zone, self.limits[zone])
 
-    def _check_deletable(self, name: str, force: bool) -> None:
+    def _undeletable(self, name: str, force: bool) -> Refusal | None:
         state = self.known(name)["state"]["state"]
         if state == "DELETING":
             raise Refusal(409, f"Resource '{name}' is being deleted.", canonical="ABORTED")
         if state == "PROVISIONING":
             self._look(name)
-            why = f"Resource '{name}' is in state PROVISIONING and cannot be deleted."
-            raise Refusal(400, why, canonical="FAILED_PRECONDITION")
-        if not force and state not in DELETABLE_WITHOUT_FORCE:
-            raise Refusal(400, f"Resource '{name}' has running nodes.", canonical="FAILED_PRECONDITION")
+        elif force or state in DELETABLE_WITHOUT_FORCE:
+            return None
+        allowed = "must be one of [ACCEPTED WAITING_FOR_RESOURCES SUSPENDED FAILED]"
+        why = f"DeleteQueuedResource is not supported when state is {state} ({allowed})"
+        return Refusal(400, why, canonical="FAILED_PRECONDITION")
 
     def _answer(
         self, request: Request, parent: str, verb: str, target: str, *, polls: int | None = None
