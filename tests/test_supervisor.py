@@ -56,13 +56,42 @@ class TestASpecificationIsServed:
 
     def test_in_a_container_as_vllm_on_a_tpu_needs_it(self, served: TpuMachine) -> None:
         container = served.container
-        assert "--privileged" in container.options
         assert container.options["--network"] == ["host"]
-        assert container.options["--volume"] == ["/dev/shm:/dev/shm"]
         assert container.command[:3] == ["vllm", "serve", served.destination()]
         assert container.argument("--host") == "127.0.0.1"  # the machine's own address, not every address
-        assert container.argument("--shutdown-timeout") == "30"
+        assert container.options["--stop-timeout"] == ["45"]  # also where the machine stops it
         assert container.env == {"VLLM_XLA_CACHE_PATH": "/dev/shm/xla-cache"}
+
+    def test_with_the_chips_and_nothing_else_of_the_machine(self, served: TpuMachine) -> None:
+        options = served.container.options
+        assert "--privileged" not in options
+        assert options["--device"] == [f"{served.folder}/dev/vfio:/dev/vfio"]
+        assert options["--cap-add"] == ["SYS_RESOURCE"]
+        assert options["--ulimit"] == ["memlock=-1:-1"]  # a chip cannot write to memory beyond the limit
+        weights = served.shm / "weights"
+        assert options["--volume"] == ["/dev/shm:/dev/shm", f"{weights}:{weights}:ro"]
+
+    def test_with_older_chips_where_those_are(self, tpu: TpuMachine) -> None:
+        (tpu.folder / "dev" / "vfio").rmdir()
+        for name in ("accel1", "accel0"):
+            (tpu.folder / "dev" / name).touch()
+        tpu.want("spec-a")
+        tpu.start()
+        tpu.until_serving("spec-a")
+        expected = [f"{tpu.folder}/dev/{name}:/dev/{name}" for name in ("accel0", "accel1")]
+        assert tpu.container.options["--device"] == expected
+
+    def test_with_all_of_the_machine_only_where_that_is_asked_for_or_no_chip_is_found(self, tpu: TpuMachine) -> None:
+        tpu.want("spec-a", privileged=True)
+        tpu.start()
+        tpu.until_serving("spec-a")
+        assert "--privileged" in tpu.container.options
+        assert not tpu.said("privileged")
+        (tpu.folder / "dev" / "vfio").rmdir()
+        tpu.want("spec-b")
+        tpu.until_serving("spec-b")
+        assert "--privileged" in tpu.container.options
+        assert "dev/vfio" in tpu.said("privileged")[0]["message"]
 
     def test_with_the_weights_that_the_bucket_holds(self, served: TpuMachine) -> None:
         folder = Path(served.destination())
@@ -123,7 +152,15 @@ class TestAChange:
         expected = ["pull", "port closing", "port closed", "stop", "run spec-b", "port open"]
         assert serving.machine.doings == expected
         (stop,) = serving.machine.ran("docker", "stop")
-        assert stop.arguments[1:3] == ("-t", "45") or list(stop.arguments[1:3]) == ["-t", "45"]
+        assert list(stop.arguments[1:3]) == ["-t", "45"]
+
+    def test_gives_a_server_out_of_reach_as_long_as_any_other(self, serving: TpuMachine) -> None:
+        serving.machine.docker.behaviour("spec-a").generates = False
+        serving.until(lambda: serving.machine.firewall.state == "closed", "the port to close")
+        serving.want("spec-b", drainSeconds=46)
+        serving.until_serving("spec-b")
+        (stop,) = serving.machine.ran("docker", "stop")
+        assert list(stop.arguments[1:3]) == ["-t", "45"]  # answers under way may still be there
 
     def test_of_times_only_restarts_nothing(self, serving: TpuMachine) -> None:
         before = serving.container.id
@@ -684,6 +721,14 @@ class TestAReboot:
         serving.until_serving("spec-a")
         assert serving.machine.doings == ["port closed", "run spec-a", "port open"]  # the image was still on the disk
         assert Path(serving.destination(), "config.json").exists()
+
+    def test_after_which_the_machine_has_another_address_starts_the_server_there(self, serving: TpuMachine) -> None:
+        serving.reboot()
+        serving.metadata.values["network-interfaces/0/ip"] = "127.0.0.5"
+        serving.start()
+        serving.until(lambda: "run spec-a" in serving.machine.doings, "the container")
+        serving.until_serving("spec-a")
+        assert serving.container.argument("--host") == "127.0.0.5"
 
     def test_in_the_middle_of_a_change_ends_in_the_change(self, serving: TpuMachine) -> None:
         hold = serving.machine.docker.holds.setdefault("pull", threading.Event())

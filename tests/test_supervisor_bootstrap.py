@@ -17,6 +17,7 @@ from containers.tpu import parcel
 from tests.fakes.machine import Machine
 from tests.fakes.metadata import FakeMetadata
 
+KEEP = "systemctl mask --now apt-daily.timer apt-daily-upgrade.timer"
 NEEDED = ("mkdir", "rm", "sleep", "curl")
 
 
@@ -80,7 +81,7 @@ class TestTheStartupScript:
         assert "supervisor.pyz run" in unit
         assert "Restart=always" in unit
         restart = "systemctl --no-block restart gemma4-supervisor.service"
-        assert boot.did() == ["systemctl daemon-reload", "systemctl enable gemma4-supervisor.service", restart]
+        assert boot.did() == ["systemctl daemon-reload", KEEP, "systemctl enable gemma4-supervisor.service", restart]
         assert not (boot.state / "bootstrap.pyz").exists()
 
     def test_changes_nothing_at_a_reboot(self, boot: Boot) -> None:
@@ -88,6 +89,7 @@ class TestTheStartupScript:
         boot.did()
         assert boot.run().returncode == 0
         assert boot.did() == [
+            KEEP,
             "systemctl enable gemma4-supervisor.service",
             "systemctl --no-block start gemma4-supervisor.service",
         ]
@@ -105,6 +107,12 @@ class TestTheStartupScript:
         boot.metadata.away = "silent"
         threading.Timer(0.5, lambda: setattr(boot.metadata, "away", "")).start()
         assert boot.run(tries=200).returncode == 0
+
+    def test_waits_for_a_command_that_the_first_boot_still_installs(self, boot: Boot) -> None:
+        (boot.tools / "docker").unlink()
+        threading.Timer(0.5, lambda: (boot.tools / "docker").symlink_to(boot.machine.bin / "docker")).start()
+        assert boot.run(tries=200).returncode == 0
+        assert "systemctl enable gemma4-supervisor.service" in boot.did()
 
     @pytest.mark.parametrize("missing", ["python3", "systemctl", "docker"])
     def test_says_in_one_line_what_the_machine_lacks(self, boot: Boot, missing: str) -> None:

@@ -158,6 +158,24 @@ class TestTheDisk:
         quick.until(lambda: quick.said("proven"), "the proof")
         quick.until(lambda: list(quick.machine.docker.local) == [THIRD_IMAGE], "the other images to go")
 
+    def test_loses_what_only_going_back_would_need_where_a_pull_has_no_room(self, serving: TpuMachine) -> None:
+        serving.environ["GEMMA4_IMAGE_GIB"] = "1e9"
+        serving.kill()
+        serving.start()
+        serving.until(lambda: len(serving.said("wanted")) == 2, "the wish")
+        serving.want("spec-b", **other(serving))
+        serving.until_serving("spec-b")
+        assert len(serving.machine.docker.local) == 2  # what runs is never removed, and so stays to go back to
+        serving.want("spec-c", **other(serving, image=THIRD_IMAGE))
+        serving.until_serving("spec-c")
+        assert set(serving.machine.docker.local) == {OTHER_IMAGE, THIRD_IMAGE}
+        (removed,) = serving.said("image-removed")
+        assert "GiB free" in removed["message"]
+        serving.machine.docker.behaviour("spec-c").dies_with = 1
+        serving.container.end(1)
+        serving.until_trouble("rejected", "spec-a comes back")
+        serving.until_serving("spec-a")  # its image is pulled again
+
     def test_keeps_in_mind_an_image_that_could_not_be_removed(self, quick: TpuMachine) -> None:
         quick.machine.docker.refusals["image rm"] = "conflict: unable to delete (cannot be forced)"
         quick.want("spec-b", **other(quick))

@@ -13,6 +13,7 @@ from infra.catalog import catalog
 from infra.catalog.flags import flag_table
 from infra.planning.plan import Plan
 from infra.planning.planner import make_plan
+from infra.planning.spec import serving_spec
 from infra.planning.stackfile import read_stack, stack_names
 from infra.planning.vllm import (
     HASH_PREFIX,
@@ -145,6 +146,29 @@ class TestEachDecisionIsSpelledOut:
         assert found["--allowed-origins"] == ['["https://a.example"]']
 
 
+class TestAServerIsStoppedInOrder:
+    """The printed command is the one that runs: nothing is added to it on the machine."""
+
+    def test_on_a_slice_requests_get_half_a_minute(self) -> None:
+        assert flags(TPU)["--shutdown-timeout"] == ["30"]
+        assert "--shutdown-timeout" not in flags(L4)
+
+    def test_for_as_long_as_the_user_says(self) -> None:
+        assert flags(TPU, vllmArgs={"shutdown-timeout": 90})["--shutdown-timeout"] == ["90"]
+
+    @pytest.mark.parametrize(
+        ("typed", "drain_s"), [({}, 45), ({"shutdown-timeout": 90}, 105), ({"shutdown_timeout": 5}, 20)]
+    )
+    def test_and_docker_waits_longer_than_vllm(self, typed: Mapping[str, int], drain_s: int) -> None:
+        text = serving_spec(plan(TPU, vllmArgs=typed), image="i", token_secret=None)
+        assert json.loads(text)["drainSeconds"] == drain_s
+
+    def test_with_all_of_the_machine_only_where_the_user_says_so(self) -> None:
+        for typed in ({}, {"tpu__privileged": True}):
+            spec = json.loads(serving_spec(plan(TPU, **typed), image="i", token_secret=None))
+            assert spec.get("privileged", False) is bool(typed)
+
+
 class TestTheServerFindsItsWeights:
     def test_on_the_mount_in_the_bucket_or_in_memory(self) -> None:
         prefix = plan(L4).weights[0].prefix
@@ -229,7 +253,7 @@ class TestTheCommandIsOneThatVllmTakes:
             for word in one.command.argv
             if word.startswith("--")
         }
-        assert written <= set(MANAGED_FLAGS)
+        assert written - {"--shutdown-timeout"} <= set(MANAGED_FLAGS)  # that one gives way to `vllmArgs`
 
     def test_it_begins_and_ends_alike_everywhere(self) -> None:
         for one in every_stack():

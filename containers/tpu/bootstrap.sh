@@ -28,7 +28,15 @@ main() {
     fail "The attribute gemma4-supervisor cannot be read from the metadata server." "Nothing can be served; reboot to try again."
 }
 
-need() { command -v "$1" >/dev/null || fail "$1 is not on this machine's image." "$2 Choose a runtime version that has it."; }
+# Not at once: the first boot may still be setting the machine up.
+need() {
+    local try
+    for ((try = 1; try <= TRIES; try++)); do
+        command -v "$1" >/dev/null && return
+        sleep "$PAUSE_S"
+    done
+    fail "$1 is not on this machine's image." "$2 Choose a runtime version that has it."
+}
 
 fetch() {
     python3 -I -S - "$METADATA/attributes/gemma4-supervisor" "$1" <<'PYTHON'

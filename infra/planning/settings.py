@@ -245,6 +245,9 @@ class Tpu(Group):
         "20m", "How long `up` waits for capacity; the next `up` goes on waiting.", "20m"
     )
     replace_active: bool = setting(False, "Allow a change that gives back a slice that may be serving.", False)
+    privileged: bool = setting(
+        False, "Give the server's container all of its machine, where it does not start with the chips alone.", False
+    )
 
 
 class Weights(Group):

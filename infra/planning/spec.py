@@ -6,14 +6,15 @@ It names places and never holds a secret. containers/tpu/README.md says what eac
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from infra.planning.plan import Plan
 from infra.planning.vllm import PORT, TPU_WEIGHTS
 
 SCHEMA = 1
-DRAIN_S = 45
-"""What requests get to finish when a server is told to stop."""
+STOP_SPARE_S = 15
+"""What a container gets beyond vLLM's own time for finishing requests before it is killed."""
 
 
 def serving_spec(plan: Plan, *, image: str, token_secret: str | None) -> str:
@@ -32,9 +33,16 @@ def serving_spec(plan: Plan, *, image: str, token_secret: str | None) -> str:
         "hfTokenSecret": token_secret,
         "port": PORT,
         "readyTimeoutSeconds": plan.ready_timeout_s,
-        "drainSeconds": DRAIN_S,
+        "drainSeconds": _shutdown_s(plan.command.argv) + STOP_SPARE_S,
     }
+    if plan.settings.tpu.privileged:
+        spec["privileged"] = True
     return json.dumps(spec, indent=1)
+
+
+def _shutdown_s(argv: Sequence[str]) -> int:
+    """What the command gives requests to finish; vLLM's default where `vllmArgs` took the flag out."""
+    return int(argv[argv.index("--shutdown-timeout") + 1]) if "--shutdown-timeout" in argv else 0
 
 
 def _weights(plan: Plan) -> list[dict[str, str]]:

@@ -28,6 +28,8 @@ VIDEO_TOKENS = 2496
 """Prompt tokens of one video (32 frames of 78): one step must take it whole where the input cannot be chunked."""
 TOOLS_TEMPLATE = "/vllm-workspace/examples/tool_chat_template_gemma4.jinja"
 """Where vLLM's GPU images hold the template of their recipe (reported by several users, not seen in v0.32.0)."""
+SHUTDOWN_S = 30
+"""What requests get to finish when a slice's server is told to stop, as it is at each change: vLLM's own default is none."""
 HASH_PREFIX = "spec-"
 
 
@@ -99,10 +101,10 @@ def command_of(
     the revisions are part of these paths where they were staged, and spelled out where the server downloads them."""
     drafting = _speculative_config(settings, engine, assistant_path, assistant_revision)
     argv = ["vllm", "serve", weights_path]
-    for flag, value in _flags(settings, engine, model, accelerator, drafting, revision).items():
+    typed = {normal_spelling(flag): value for flag, value in settings.vllm_args.items()}
+    planned = _flags(settings, engine, model, accelerator, drafting, revision)
+    for flag, value in {**{flag: value for flag, value in planned.items() if flag not in typed}, **typed}.items():
         argv += _spelled(flag, value)
-    for flag, value in settings.vllm_args.items():
-        argv += _spelled(normal_spelling(flag), value)
     env = _environment(settings, accelerator)
     spec_hash = _hash(image, revision, env, argv)
     names = ["--served-model-name", model.hub_id, spec_hash]
@@ -138,6 +140,7 @@ def _flags(
         "--chat-template": TOOLS_TEMPLATE if serving.chat_template == "tools" else serving.chat_template,
         "--safetensors-load-strategy": serving.safetensors_load_strategy,
         "--revision": revision if _downloads(settings) else None,
+        "--shutdown-timeout": SHUTDOWN_S if on_tpu else None,
     }
     if serving.async_scheduling is not None:
         flags["--async-scheduling"] = serving.async_scheduling

@@ -50,6 +50,7 @@ QUICK = {
     "MAINTENANCE_S": "0.1",
     "STREAMS": "4",
     "RANGE_MIB": "1",
+    "IMAGE_GIB": "0",
 }
 
 
@@ -67,6 +68,7 @@ class TpuMachine:
         self.shm, self.state, self.run_dir = (folder / name for name in ("shm", "state", "run"))
         self.shm.mkdir()
         self.state.mkdir()
+        (folder / "dev" / "vfio").mkdir(parents=True)
         self.process: subprocess.Popen[bytes] | None = None
         self._tokens: list[str] = []
         self._ask("POST", f"{SECRETS}?secretId=hf", {"replication": {}})
@@ -81,6 +83,7 @@ class TpuMachine:
             "GEMMA4_RUN_DIR": str(self.run_dir),
             "GEMMA4_WEIGHTS_ROOT": str(self.shm / "weights"),
             "GEMMA4_UNIT_DIR": str(folder),
+            "GEMMA4_DEVICE_DIR": str(folder / "dev"),
         }
         self.program = self.state / "supervisor.pyz"
         self.program.write_bytes(compiled())

@@ -66,7 +66,8 @@ class Docker:
     """Shared by all threads: it holds nothing but its settings."""
 
     def __init__(self, settings: Settings, journal: Journal) -> None:
-        self._run_dir = settings.run_dir
+        self._run_dir, self._weights_root = settings.run_dir, settings.weights_root
+        self._device_dir = settings.device_dir
         self._journal = journal
 
     def container(self) -> Container | None:
@@ -85,7 +86,10 @@ class Docker:
     def start(self, spec: Spec, image_id: str, address: str, token_file: Path | None) -> str:
         """Run the server in the background, and return the container's id. Raises DockerError."""
         entrypoint, *arguments = spec.command(address)
-        options = ["--name", NAME, "--privileged", "--network", "host", "--volume", "/dev/shm:/dev/shm"]  # noqa: S108
+        options = ["--name", NAME, "--network", "host", "--stop-timeout", str(round(spec.drain_s))]
+        options += [*self._rights(spec), "--volume", "/dev/shm:/dev/shm"]  # noqa: S108  compiled programs, downloads
+        if spec.weights:
+            options += ["--volume", f"{self._weights_root}:{self._weights_root}:ro"]
         options += ["--log-driver", "json-file", "--log-opt", "max-size=100m", "--log-opt", "max-file=3"]
         options += ["--label", f"{HASH}={spec.hash}", "--label", f"{FINGERPRINT}={spec.fingerprint}"]
         env = dict(spec.env)
@@ -100,6 +104,25 @@ class Docker:
             return self._docker("run", "--detach", *options, image_id, *arguments).strip()
         finally:
             env_file.unlink(missing_ok=True)
+
+    def _rights(self, spec: Spec) -> list[str]:
+        """What the server gets of the machine: the chips, and memory that they may write to. All of it where it is asked
+        for, or where the chips are not where they are looked for."""
+        if spec.privileged:
+            return ["--privileged"]
+        if (self._device_dir / "vfio").is_dir():  # v5e and later
+            devices = ["vfio"]
+        else:
+            devices = sorted(path.name for path in self._device_dir.glob("accel*"))  # before
+        if not devices:
+            text = f"Neither {self._device_dir}/vfio nor {self._device_dir}/accel* is there; the server is started with"
+            self._journal.warning("privileged", f"{text} --privileged, and sees whatever devices this machine has.")
+            return ["--privileged"]
+        options = [
+            option for device in devices for option in ("--device", f"{self._device_dir}/{device}:/dev/{device}")
+        ]
+        # The chips write to pinned memory of the host: without a limit, as the machine has nothing else to do.
+        return [*options, "--cap-add", "SYS_RESOURCE", "--ulimit", "memlock=-1:-1"]
 
     def remove(self, drain_s: float) -> None:
         """Stop the container, giving it so long to finish, and take it away; fine if there is none."""

@@ -6,6 +6,7 @@ everything, or when it is abandoned for a newer wish.
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -19,7 +20,7 @@ from .settings import backoff
 from .spec import Spec
 from .tools import Tools
 from .web import Unreachable
-from .weights import Stager, is_staged
+from .weights import GIB, Stager, is_staged
 
 PLACES = ("image", "address", "weights", "token")
 """Where a preparation can be in trouble."""
@@ -107,12 +108,33 @@ class Preparation(threading.Thread):
         return docker.image_id(self.spec.image) if "@sha256:" in self.spec.image else ""
 
     def _pull(self) -> str:
+        self._make_room_on_disk()
         self._tools.journal.info("image", f"Pulling {self.spec.image}.")
         token = self._tools.metadata.token() if self.spec.registry else ""
         return self._tools.docker.pull(self.spec.image, self.spec.registry, token, self._abandoned)
 
+    def _make_room_on_disk(self) -> None:
+        """A full disk fails the pull, at each try: rather go without the image that only going back would need."""
+        settings, record, docker = self._tools.settings, self._tools.record, self._tools.docker
+        free = shutil.disk_usage(settings.state_dir).free
+        if free >= settings.image_gib * GIB:
+            return
+        in_use = record.current.image_id if record.current else ""
+        gone = [image for image in record.images if image != in_use and docker.remove_image(image)]
+        record.forget_images(gone)
+        if gone:
+            text = f"The boot disk has {free / GIB:.0f} GiB free, and pulling {self.spec.image} may take {settings.image_gib:g}"
+            text += ": images that do not run are removed. To go back to one of them it has to be pulled again."
+            self._tools.journal.warning("image-removed", text, images=gone)
+
     def _address(self) -> str:
-        return self._known.address if self._known else self._tools.metadata.address()
+        """Asked for at each start, as a reboot may have brought another; for a restart, the last one is better than none."""
+        try:
+            return self._tools.metadata.address()
+        except Unreachable:
+            if self._known is None:
+                raise
+            return self._known.address
 
     def _weights(self) -> str:
         if self._known is None or self.needs_weights:

@@ -24,6 +24,8 @@ from .web import describe
 UNIT = "gemma4-supervisor.service"
 PYTHON = (sys.executable, "-I", "-S")  # no environment, no installed packages: what it needs is in the archive
 CHECK_S = 60.0
+APT_TIMERS = ("apt-daily.timer", "apt-daily-upgrade.timer")
+"""What starts unattended upgrades on Ubuntu."""
 
 
 class InstallError(Exception):
@@ -52,6 +54,7 @@ class Program:
             is_new = True
             _systemctl("daemon-reload")
         if start:
+            _keep_packages_as_they_are()
             _systemctl("enable", UNIT)
             # Not waiting: at boot systemd may still have docker to start, after the script that this is part of.
             _systemctl("--no-block", "restart" if is_new else "start", UNIT)
@@ -82,6 +85,14 @@ class Program:
     def _become(self) -> NoReturn:
         sys.stdout.flush()
         os.execv(PYTHON[0], [*PYTHON, str(self._place), "run"])  # noqa: S606  no shell is the point
+
+
+def _keep_packages_as_they_are() -> None:
+    """An upgrade of docker restarts it, and ends what serves. The timers alone: one that runs is not broken off."""
+    try:
+        _systemctl("mask", "--now", *APT_TIMERS)
+    except InstallError as error:
+        print(f"Packages may be upgraded while the machine serves: {error}", file=sys.stderr)
 
 
 def machine_goes_down() -> bool:

@@ -37,7 +37,7 @@ class Record:
     """`current` is what ought to be in the container, `good` what last proved itself, `rejected` a spec's digest.
 
     `images` are the ids of all images that were pulled and not yet taken away. All belongs to the main thread, but for
-    `add_image`, which is anybody's. A disk that takes nothing is trouble, and no reason to stop.
+    `add_image` and `forget_images`, which are anybody's. A disk that takes nothing is trouble, and no reason to stop.
     """
 
     def __init__(self, file: Path, weights_root: Path, status: Status) -> None:

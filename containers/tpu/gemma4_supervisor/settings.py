@@ -24,6 +24,7 @@ class Settings:
     """Does not: status, and what must never reach a disk."""
     weights_root: Path = Path("/dev/shm/weights")  # noqa: S108  memory is the point
     unit_dir: Path = Path("/etc/systemd/system")
+    device_dir: Path = Path("/dev")
 
     watch_s: float = 60
     """How long the metadata server holds a question for a change open; the client waits ten seconds more."""
@@ -52,6 +53,9 @@ class Settings:
     least so often even if nothing has changed: who reads an older one knows that the supervisor is gone."""
     maintenance_s: float = 60
     """How often Google's plans for the machine are asked for."""
+    image_gib: float = 40
+    """What the boot disk must have free for a pull: vllm-tpu is 20 to 26 GB unpacked (sizes in tpu-inference's pull request
+    1245), and its compressed layers, some 10 GB, stand beside that meanwhile."""
     streams: int = 16
     range_mib: int = 64
     """Connections to the bucket, and what one of them fetches at a time."""

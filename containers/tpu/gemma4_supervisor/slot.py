@@ -12,9 +12,6 @@ from .probe import Finding, Prober, Server
 from .record import Run
 from .tools import Tools
 
-QUICK_STOP_S = 10
-"""Enough for a server that serves nobody to end by itself."""
-
 
 class Slot:
     """`found` gets the findings of the prober that is at work."""
@@ -52,7 +49,7 @@ class Slot:
             self._set("closing", self._gate.admit_nobody_new, run)
             settle(run.spec.port, self._tools.settings.settle_s)
         self.close(run)
-        self._tools.docker.remove(run.spec.drain_s if serves else QUICK_STOP_S)
+        self._tools.docker.remove(run.spec.drain_s)
 
     def watch(self, run: Run, container_id: str) -> None:
         """Look after a container that runs; its port stays as it is."""

@@ -14,8 +14,6 @@ from typing import Any
 SCHEMA = 1
 ADDRESS = "${VPC_ADDRESS}"
 """Stands in `argv` for the machine's own address, which nobody knows when the slice is queued."""
-STOP_SPARE_S = 15
-"""What a container gets beyond vLLM's own time for finishing requests before it is killed."""
 
 _FIELDS: Mapping[str, tuple[type, ...]] = {
     "schema": (int,),
@@ -30,15 +28,17 @@ _FIELDS: Mapping[str, tuple[type, ...]] = {
     "model": (str,),
     "readyTimeoutSeconds": (int, float),
     "drainSeconds": (int, float),
+    "privileged": (bool,),
 }
 _OPTIONAL: Mapping[str, Any] = {
     "registry": "",
     "weights": [],
     "hfTokenSecret": None,
     "drainSeconds": 45,
+    "privileged": False,
     "generation": "",
 }
-_OF_THE_CONTAINER = ("image", "argv", "env", "weights", "hfTokenSecret", "port", "drainSeconds")
+_OF_THE_CONTAINER = ("image", "argv", "env", "weights", "hfTokenSecret", "port", "drainSeconds", "privileged")
 _TOKEN_NAMES = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 _TOKEN = re.compile(r"hf_[A-Za-z0-9]{16,}|ya29\.[\w-]{16,}")
 _SECRET = re.compile(r"projects/[^/]+/secrets/[^/]+(/versions/[^/]+)?")
@@ -77,15 +77,13 @@ class Spec:
     model: str
     ready_s: float
     drain_s: float
+    privileged: bool
     digest: str
     fingerprint: str
 
     def command(self, address: str) -> tuple[str, ...]:
-        """The server's command line; how long it may finish requests when told to stop is the supervisor's affair."""
-        argv = [part.replace(ADDRESS, address) for part in self.argv]
-        if "--shutdown-timeout" not in argv:
-            argv += ["--shutdown-timeout", str(max(0, round(self.drain_s) - STOP_SPARE_S))]
-        return tuple(argv)
+        """The server's command line, with the machine's own address in it."""
+        return tuple(part.replace(ADDRESS, address) for part in self.argv)
 
 
 def parse(text: str, weights_root: Path) -> Spec:
@@ -122,6 +120,7 @@ def _spec(document: Mapping[str, Any]) -> Spec:
         model=document["model"],
         ready_s=document["readyTimeoutSeconds"],
         drain_s=document["drainSeconds"],
+        privileged=document["privileged"],
         digest=_digest(document),
         fingerprint=_digest({key: document[key] for key in _OF_THE_CONTAINER}),
     )
@@ -137,11 +136,14 @@ def _type_faults(document: Mapping[str, Any]) -> Iterator[str]:
     for key, kinds in _FIELDS.items():
         if key not in document:
             yield f"{key} is missing."
-        elif not isinstance(document[key], kinds) or isinstance(document[key], bool):
+        elif not isinstance(document[key], kinds) or (isinstance(document[key], bool) and bool not in kinds):
             yield f"{key} is not {' or '.join(_NAMES[kind] for kind in kinds)}."
 
 
-_NAMES = {int: "a whole number", float: "a number", str: "text", list: "a list", dict: "an object", type(None): "null"}
+_NAMES: Mapping[type, str] = {
+    int: "a whole number", float: "a number", str: "text", list: "a list", dict: "an object", type(None): "null",
+    bool: "true or false",
+}  # fmt: skip
 
 
 def _value_faults(document: Mapping[str, Any], weights_root: Path) -> Iterator[str]:
