@@ -44,6 +44,7 @@ def _cloud_run(plan: Plan, secrets: Secrets) -> Outputs:
     from_hub = plan.settings.weights.source == "huggingface"
     network = None if from_hub else Network("network", NetworkArgs(plan, foundation.apis))
     weights = None if from_hub else Weights("weights", WeightsArgs(plan, foundation))
+    grants = weights.grants if weights else foundation.let_read_token("runtime", foundation.runtime)
     service = GpuService(
         "serving",
         GpuServiceArgs(
@@ -55,7 +56,8 @@ def _cloud_run(plan: Plan, secrets: Secrets) -> Outputs:
             ready=[
                 *images.ready,
                 *(network.ready if network else []),
-                *(weights.ready if weights else foundation.let_read_token("runtime", foundation.runtime)),
+                *(weights.ready if weights else []),
+                foundation.settled("server", foundation.runtime, grants),
             ],
         ),
     )

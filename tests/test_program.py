@@ -41,6 +41,7 @@ def known_outputs(args: mocks.MockResourceArgs) -> dict[str, Any]:
     return {
         "email": email,
         "member": f"serviceAccount:{email}",
+        "uniqueId": f"1{len(email):020d}",
         "name": args.inputs.get("name", args.name),
         "uri": f"https://{args.name}.example.run.app",
         "latestReadyRevision": f"{args.name}-00001",
@@ -238,6 +239,45 @@ class TestTheToken:
         ran = run_with(name, hfTokenSecret="hf-token")
         assert of_type(ran, "secretmanager/secret:Secret") == []
         assert len(of_type(ran, ":SecretIamMember")) == 1
+
+
+class TestNewGrants:
+    """What a job, a server or a machine may do must count before it starts, not only be granted."""
+
+    WAYS: tuple[dict[str, Any], ...] = (
+        {},
+        {"weights": {"source": "existing", "bucket": "theirs"}},
+        {"weights": {"source": "huggingface"}, "hfTokenSecret": "hf-token"},
+    )
+
+    @platforms
+    @pytest.mark.parametrize("settings", WAYS, ids=["bucket", "existing", "huggingface"])
+    def test_have_had_their_time_before_what_uses_them(self, name: str, settings: dict[str, Any]) -> None:
+        ran = run_program(ROOT, name, config_of(name, **settings), preview=False, outputs=known_outputs)
+        by_urn = {item.urn: item for item in ran.resources}
+
+        def before(item: Registration) -> set[str]:
+            return {urn for direct in item.depends_on for urn in (direct, *before(by_urn[direct]))}
+
+        names = names_of(name, PROJECT, None)
+        jobs = [("stager", item) for item in of_type(ran, "cloudrunv2/job:Job")]
+        servers = of_type(ran, ":QueuedResource") or of_type(ran, "cloudrunv2/service:Service")
+        users = jobs + [("server" if ":Service" in item.type else "slices", item) for item in servers]
+        assert users
+        for role, user in users:
+            waits = [by_urn[urn] for urn in before(user) if by_urn[urn].type.endswith(":Settled")]
+            account = names.stager if role == "stager" else names.prefix
+            email = f"serviceAccount:{names.email(account)}"
+            own = {item.urn for item in children(ran) if item.inputs.get("member") == email}
+            given = {urn for wait in waits if wait.name.endswith(role) for urn in wait.depends_on}
+            assert any(wait.name.endswith(role) for wait in waits), user.name
+            assert own - {urn for urn in own if "weights-reader" in urn and role == "slices"} <= given
+
+    @platforms
+    def test_get_the_time_that_was_set(self, name: str) -> None:
+        waits = of_type(run_with(name, access={"settleTime": "90s"}), ":Settled")
+        assert waits
+        assert {item.inputs["settleS"] for item in waits} == {90}
 
 
 class TestTimeoutsAndProtection:

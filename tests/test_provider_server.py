@@ -20,6 +20,7 @@ from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 from infra.providers.queued_resource import QueuedResourceProvider
 from infra.providers.serving_check import ServingCheckProvider
 from infra.providers.serving_spec import ServingSpecProvider
+from infra.providers.settled import SettledProvider
 from infra.providers.slice_removal import SliceRemovalProvider
 from infra.providers.subnet_removal import SubnetRemovalProvider
 from infra.providers.tpu_node import TpuNodeProvider
@@ -32,6 +33,7 @@ PROVIDERS = {
     "infra.providers.queued_resource": QueuedResourceProvider,
     "infra.providers.serving_check": ServingCheckProvider,
     "infra.providers.serving_spec": ServingSpecProvider,
+    "infra.providers.settled": SettledProvider,
     "infra.providers.slice_removal": SliceRemovalProvider,
     "infra.providers.subnet_removal": SubnetRemovalProvider,
     "infra.providers.tpu_node": TpuNodeProvider,

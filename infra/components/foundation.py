@@ -5,6 +5,7 @@ It grants no role on the project. Every grant is on one resource, made by the co
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pulumi
@@ -13,6 +14,8 @@ import pulumi_gcp as gcp
 from infra.catalog import Platform
 from infra.components.members import by_name
 from infra.planning.plan import Plan
+from infra.planning.quantities import parse_duration
+from infra.providers.settled import Settled, SettledInputs
 
 _ALWAYS = ("cloudresourcemanager", "iam", "iamcredentials", "run", "artifactregistry", "storage", "compute", "logging")
 _BY_PLATFORM = {Platform.TPU_QUEUED_RESOURCE: ("tpu", "secretmanager")}
@@ -71,6 +74,20 @@ class Foundation(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self),
         )
         return [grant, *self._token_ready]
+
+    def settled(
+        self, role: str, account: gcp.serviceaccount.Account, grants: Sequence[pulumi.Resource]
+    ) -> pulumi.Resource:
+        """What to depend on instead of `grants`: there once they, `account` and the APIs count, if they are new."""
+        after = [one.id for one in (*self.apis, *grants) if isinstance(one, pulumi.CustomResource)]
+        return Settled(
+            f"{self._name}-settled-{role}",
+            SettledInputs(
+                after=[account.unique_id, *after],  # an account that is made anew keeps its name, and so do its grants
+                settle_s=parse_duration(self._plan.settings.access.settle_time),
+            ),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[account, *grants]),
+        )
 
     def _needed(self, args: FoundationArgs) -> list[str]:
         platform = _BY_PLATFORM.get(args.plan.accelerator.platform, ())

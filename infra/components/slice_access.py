@@ -51,5 +51,6 @@ class SliceAccess(pulumi.ComponentResource):
         )
         from_hub = args.plan.settings.weights.source == "huggingface"
         token = args.foundation.let_read_token("runtime", account) if from_hub else []
-        self.ready = [pull, log, *token]
+        grants: list[pulumi.Resource] = [pull, log, *token]
+        self.ready = [*grants, args.foundation.settled("slices", account, grants)]
         self.register_outputs({})

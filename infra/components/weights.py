@@ -46,10 +46,11 @@ class WeightsArgs:
 
 
 class Weights(pulumi.ComponentResource):
-    """`bucket` is the bucket's name; `ready` is what must be done before a server can load."""
+    """`bucket` is the bucket's name; `ready` is what must be done before a server can load, `grants` let it read."""
 
     bucket: pulumi.Output[str]
     ready: list[pulumi.Resource]
+    grants: list[pulumi.Resource]
 
     def __init__(self, name: str, args: WeightsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gemma4:components:Weights", name, {}, opts)
@@ -62,7 +63,8 @@ class Weights(pulumi.ComponentResource):
             self.bucket = own.name
             job, waits = self._job(own)
         copies = [self._copy(number, weights, job, waits) for number, weights in enumerate(args.plan.weights)]
-        self.ready = [*copies, self._grant("reader", "roles/storage.objectViewer", args.foundation.runtime.member)]
+        self.grants = [self._grant("reader", "roles/storage.objectViewer", args.foundation.runtime.member)]
+        self.ready = [*copies, *self.grants]
         self.register_outputs({"bucket": self.bucket})
 
     def _own_bucket(self) -> gcp.storage.Bucket:
@@ -97,11 +99,11 @@ class Weights(pulumi.ComponentResource):
             source=pulumi.FileAsset(str(SCRIPT)),
             opts=pulumi.ResourceOptions(parent=self),
         )
-        waits = [
-            script,
+        grants = [
             self._grant("writer", "roles/storage.objectUser", stager.member),
             *self._foundation.let_read_token("stager", stager),
         ]
+        waits: list[pulumi.Resource] = [script, self._foundation.settled("stager", stager, grants)]
         job = gcp.cloudrunv2.Job(
             f"{self._name}-job",
             name=self._plan.names.stager,

@@ -8,12 +8,13 @@ The field descriptions are what `gemma4 explain` prints and what docs/configurat
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from infra.planning.quantities import parse_duration
+from infra.planning.quantities import parse_duration, spell_duration
 from infra.planning.ranges import check_range
 
 SECRET_KEY = "hfToken"  # noqa: S105 the name of a setting
@@ -28,6 +29,15 @@ def _duration(text: str) -> str:
     return text
 
 
+def _at_most(longest_s: int) -> Callable[[str], str]:
+    def check(text: str) -> str:
+        if parse_duration(text) > longest_s:
+            raise ValueError(f"is too long; write {spell_duration(longest_s)} or less")
+        return text
+
+    return check
+
+
 def _matching(pattern: str, example: str) -> AfterValidator:
     compiled = re.compile(pattern)
 
@@ -40,6 +50,7 @@ def _matching(pattern: str, example: str) -> AfterValidator:
 
 
 Duration = Annotated[str, AfterValidator(_duration)]
+SettleTime = Annotated[Duration, AfterValidator(_at_most(900))]
 Member = Annotated[
     str,
     _matching(
@@ -281,6 +292,12 @@ class Access(Group):
     )
     ingress: Literal["all", "internal"] = setting(
         "all", "all: reachable from the internet with an identity token; internal: from the VPC only.", "all"
+    )
+    settle_time: SettleTime = setting(
+        "2m",
+        "How long a new grant, account or API takes to count with Google: `up` waits so long before what needs it, only "
+        "where something is new. At most 15m; 0s: not at all.",
+        "2m",
     )
 
 

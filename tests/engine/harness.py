@@ -84,6 +84,8 @@ class Engine:
         document = yaml.safe_load(path.read_text()) if path.exists() else None
         document = document or {}
         merged = {**document.get("config", {}), **config}
+        access = merged.get("gemma4:access") or {}
+        merged["gemma4:access"] = {"settleTime": "0s", **access}  # the fake acts on grants at once
         document["config"] = {key: value for key, value in merged.items() if value is not None}
         path.write_text(yaml.safe_dump(document))
 
