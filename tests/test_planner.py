@@ -12,12 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infra.catalog import Catalog, Lock, Platform, catalog
-from infra.errors import SettingsError
+from infra.errors import Fault, SettingsError
 from infra.planning.effects import WITHOUT_EFFECT
 from infra.planning.names import MAX_ACCOUNT_ID, UNKNOWN_PROJECT, check_stack_name, names_of
+from infra.planning.pace import READING_SPEED
 from infra.planning.plan import Plan
 from infra.planning.planner import make_plan, own_labels
-from infra.planning.quantities import Band
+from infra.planning.quantities import Band, read_duration, read_rate
 from infra.planning.recommend import Need, recommend
 from infra.planning.resolve import Origin, known_paths, resolve
 from infra.planning.stackfile import read_stack, stack_names
@@ -257,6 +258,42 @@ class TestQuotas:
 
         assert "64 GiB (reported, not documented)" in said()[0]
         assert not said(scaling__memoryGib=20)
+
+
+class TestAStreamSlowerThanReading:
+    @staticmethod
+    def told(one: Plan) -> list[Fault]:
+        return [fault for fault in one.warnings if "slower than people read" in fault.fact]
+
+    def test_offload_is_told_with_the_wait_and_what_is_faster(self) -> None:
+        one = shipped("l4-31b")
+        (fault,) = self.told(one)
+        assert fault.key == "serving.cpuOffloadGb"
+        assert f"≈ {read_rate(one.speed.planned.per_stream.mid)} tok/s" in fault.fact
+        assert read_duration(256 / one.speed.planned.per_stream.mid) in fault.consequence
+        assert re.findall(r"(?:model|accelerator): ([\w.-]+)", fault.fix) == [
+            "gemma-4-12b-it-qat-w4a16",
+            "rtx-pro-6000",
+        ]
+
+    def test_what_is_offered_instead_fits_and_keeps_up(self) -> None:
+        (fault,) = self.told(shipped("l4-31b"))
+        for model, machine in (("gemma-4-12b-it-qat-w4a16", "l4"), ("gemma-4-31b-it-qat-w4a16", "rtx-pro-6000")):
+            other = plan({"model": model, "accelerator": machine})
+            assert other.fits is Verdict.FITS
+            assert other.speed.alone.total.mid >= READING_SPEED
+            assert model in fault.fix or machine in fault.fix
+
+    def test_too_many_at_once_is_told_with_a_number_that_keeps_up(self) -> None:
+        crowded = plan(L4, serving__maxNumSeqs=1000, serving__maxModelLen=4096)
+        (fault,) = self.told(crowded)
+        assert fault.key == "serving.maxNumSeqs"
+        offered = int(re.findall(r"serving.maxNumSeqs: (\d+)", fault.fix)[0])
+        assert crowded.speed_model.tokens_per_second_at(offered).per_stream.mid >= READING_SPEED
+        assert not self.told(plan(L4, serving__maxNumSeqs=offered, serving__maxModelLen=4096))
+
+    def test_no_other_shipped_stack_is_that_slow(self) -> None:
+        assert [name for name in stack_names(ROOT) if self.told(shipped(name))] == ["l4-31b"]
 
 
 class TestZonesOfSlices:

@@ -265,6 +265,29 @@ class TestPricesOfAnotherRegion:
         assert "none on file for asia-northeast1: chips" in text(shipped("v6e4", tpu__zone="asia-northeast1-b"))
 
 
+class TestBasis:
+    @pytest.mark.parametrize("name", NAMES)
+    def test_what_was_changed_in_a_published_command_is_told_everywhere(self, name: str) -> None:
+        plan = shipped(name)
+        shown, comment = " ".join(text(plan).split()), as_markdown(plan, None)
+        for recipe, row in zip(plan.recipes, as_json(plan)["recipes"], strict=True):
+            assert row["corrections"] == list(recipe.corrections)
+            for correction in recipe.corrections:
+                assert f"· changed from its source: {correction}" in shown
+                assert correction in comment
+
+    def test_a_measured_recipe_that_somebody_changes_is_not_the_measured_one(self) -> None:
+        def told(name: str, **typed: Any) -> list[str]:
+            return [line for line in dict(plan_rows(shipped(name, **typed)))["Basis"] if "not as measured" in line]
+
+        assert not told("rtx6000")
+        assert not told("rtx6000", serving__maxModelLen=32767), "written out, but the same"
+        assert told("rtx6000", serving__maxModelLen=16384) == ["· not as measured here: serving.maxModelLen"]
+        assert not told("l4", serving__maxModelLen=4096), "nobody measured that recipe"
+        overridden = data("g4x2", profile="latency")["recipes"]
+        assert [row["overridden"] for row in overridden] == [["serving.speculation.tokens"], []]
+
+
 class TestComment:
     def test_it_begins_with_the_mark_by_which_it_is_found_again(self) -> None:
         assert as_markdown(shipped("l4"), None).splitlines()[0] == MARKER.format(stack="l4")

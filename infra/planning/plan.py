@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from infra.catalog import Accelerator, Architecture, Model, Quota, Recipe
 from infra.errors import Fault
@@ -114,6 +115,16 @@ class Plan:
     def zone(self) -> str | None:
         """Of the TPU slices; None elsewhere."""
         return self.slices.zone if self.slices else None
+
+    def overridden(self, recipe: Recipe) -> tuple[str, ...]:
+        """Settings of an applied recipe that are not as it has them: a measurement of it is of another configuration."""
+        return tuple(path for path, value in recipe.settings.items() if self._value(path) != value)
+
+    def _value(self, path: str) -> Any:
+        value: Any = self.settings.model_dump(by_alias=True)
+        for part in path.split("."):
+            value = value.get(part) if isinstance(value, Mapping) else None
+        return value
 
     @property
     def verdict(self) -> Verdict:

@@ -17,6 +17,7 @@ from infra.planning.effects import without_effect
 from infra.planning.faults import Findings
 from infra.planning.names import names_of, region_of
 from infra.planning.notes import access_notes, crowding, idle_note, region_note, template_note
+from infra.planning.pace import check_pace
 from infra.planning.plan import Instance, Plan, QuotaNeed
 from infra.planning.probes import (
     StartupProbePlan,
@@ -119,6 +120,7 @@ class _Planner:
         )
         if not findings.refusals:
             findings += self._crowding(engine, held)
+            findings += Findings(warnings=tuple(check_pace(model, speed.planned, shape)))
         self._tell(engine, model)
         self.notes += update_note(quotas) if instance else ()
         return Plan(

@@ -63,7 +63,15 @@ def as_json(plan: Plan, resources: ResourceList | None = None) -> dict[str, Any]
             "zone": plan.zone,
         },
         "profile": plan.settings.profile,
-        "recipes": [{"id": recipe.id, "measuredBy": recipe.measured_by} for recipe in plan.recipes],
+        "recipes": [
+            {
+                "id": recipe.id,
+                "measuredBy": recipe.measured_by,
+                "corrections": list(recipe.corrections),
+                "overridden": list(plan.overridden(recipe)),
+            }
+            for recipe in plan.recipes
+        ],
         "memory": _memory(plan),
         "capacity": _capacity(plan),
         "speed": _speed(plan),

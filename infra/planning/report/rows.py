@@ -215,6 +215,9 @@ def _basis(plan: Plan) -> Iterator[str]:
         yield "no recipe for this pair: unverified"
     for recipe in plan.recipes:
         yield f"recipe {recipe.id}: {recipe.measured_by or 'unverified'}"
+        yield from (f"· changed from its source: {correction}" for correction in recipe.corrections)
+        if recipe.measured_by and (overridden := plan.overridden(recipe)):
+            yield f"· not as measured here: {', '.join(overridden)}"
 
 
 def _gib(size: float) -> str:
