@@ -285,12 +285,17 @@ class TestAStreamSlowerThanReading:
             assert model in fault.fix or machine in fault.fix
 
     def test_too_many_at_once_is_told_with_a_number_that_keeps_up(self) -> None:
-        crowded = plan(L4, serving__maxNumSeqs=1000, serving__maxModelLen=4096)
+        crowd = {
+            "model": "gemma-4-12b-it",
+            "accelerator": "rtx-pro-6000",
+            "workload": {"promptTokens": 64, "outputTokens": 64},
+        }
+        crowded = plan(crowd, serving__maxNumSeqs=2500)
         (fault,) = self.told(crowded)
         assert fault.key == "serving.maxNumSeqs"
         offered = int(re.findall(r"serving.maxNumSeqs: (\d+)", fault.fix)[0])
         assert crowded.speed_model.tokens_per_second_at(offered).per_stream.mid >= READING_SPEED
-        assert not self.told(plan(L4, serving__maxNumSeqs=offered, serving__maxModelLen=4096))
+        assert not self.told(plan(crowd, serving__maxNumSeqs=offered))
 
     def test_no_other_shipped_stack_is_that_slow(self) -> None:
         assert [name for name in stack_names(ROOT) if self.told(shipped(name))] == ["l4-31b"]
