@@ -39,8 +39,8 @@ def load() -> tuple[Plan, Secrets]:
 
 
 def _marked(key: str, value: Any) -> Any:
-    """A secret's place without its value, as the stack file shows it."""
-    return {"secure": ""} if key == f"{NAMESPACE}:{SECRET_KEY}" and is_config_secret(key) else value
+    """A secret's place without its value, as the stack file shows it: a plan reads none."""
+    return {"secure": ""} if key.startswith(f"{NAMESPACE}:") and is_config_secret(key) else value
 
 
 def _undeployable(plan: Plan) -> list[Fault]:

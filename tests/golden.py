@@ -86,6 +86,8 @@ printed by `gemma4 explain KEY`. Only `model` and `accelerator` are needed.
 * A value is taken from the last of these that says something: default, recipe of the model on the accelerator, recipe
   of the profile, stack file, `--set` on the command line. `gemma4 plan STACK --json` tells each value's `origins`.
 * `null` takes away what the layers below say. A default shown as *chosen* is chosen by the planner, or left to vLLM.
+* A group holds its members, `gemma4:serving: {maxModelLen: 4096}`, or a member is named with dots,
+  `gemma4:serving.maxModelLen: 4096`, as `pulumi config set` writes it without `--path`. One value set in both ways is an error.
 * Unknown keys and wrong values are errors that name the key; all of a file are reported at once.
 * Beside these keys, `gcp:project` is needed to deploy, not to plan. Other `gcp:` keys are the provider's own."""
 

@@ -962,7 +962,7 @@ COMMAND_LINES: tuple[tuple[tuple[str, ...], str], ...] = (
     ),
     (
         ("plan", "mine", "--set", "serving.maxModelLen=4096", "--set", "serving.maxModelLen.tokens=1"),
-        "serving.maxModelLen.tokens: maxModelLen is set to a value and used as a group. Keep one of the two.",
+        "serving.maxModelLen: takes one value, not a group. Write serving.maxModelLen: 16384.",
     ),
     (("plan", "mine", "--set", f"hfToken={TOKEN}"), f"hfToken: is written in clear. {IN_CLEAR} {SET_TOKEN}"),
     (

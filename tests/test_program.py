@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -361,6 +362,42 @@ class TestARefusal:
         assert ran.messages[0].startswith(f"error: {said}")
         assert len(ran.messages[0].splitlines()) == 1
         assert TOKEN not in ran.messages[0]
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            {"gemma4:serving.maxModelLen": "4096", "gemma4:serving": {"maxNumSeqs": 7}},
+            {"gemma4:serving.maxModelLen": 4096, "gemma4:serving": {"maxModelLen": 8192}},
+            {"gemma4:serving": '{"maxModelLen": 4096'},
+            {"gemma4:serving": '{"maxModelLen": 4096}'},
+            {"gemma4:serving.maxModelLen": "true"},
+            {"gemma4:serving": {"maxModelLen": True}},
+            {"gemma4:tpu.slices": '["blue", "blue"]'},
+            {"gemma4:region": {"secure": "AAABADr0"}},
+            {"gemma4:serving.maxModelLen.tokens": "4096", "gemma4:regoin": "x"},
+            {"gema4:region": "us-east4"},
+        ],
+        ids=lambda body: ",".join(body),
+    )
+    def test_and_the_plan_of_the_same_file_say_the_same(
+        self, body: dict[str, Any], capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        config = {
+            "gemma4:model": "gemma-4-12b-it-qat-w4a16",
+            "gemma4:accelerator": "l4",
+            "gcp:project": "p1234",
+            **body,
+        }
+        (tmp_path / "Pulumi.yaml").write_text("name: gemma4\nruntime: python\n", "utf-8")
+        (tmp_path / "Pulumi.mine.yaml").write_text(json.dumps({"config": config}), "utf-8")
+        monkeypatch.chdir(tmp_path)
+        answer = command(capsys)("plan", "mine", "--no-resources")
+        ran = run_program(ROOT, "mine", config)
+        if answer.code == 0:
+            assert ran.messages == (f"info: {answer.out.rstrip()}",)
+        else:
+            said = "\n".join(line.removeprefix("  ") for line in answer.err.splitlines()[1:])
+            assert (answer.code, ran.exit_code, ran.messages) == (2, 32, (f"error: {said}",))
 
     def test_says_the_same_as_the_plan_does(self, capsys: Capture) -> None:
         answer = command(capsys)("plan", "l4", "--no-resources", "--json", "--set", "region=europe-north1")

@@ -151,6 +151,52 @@ class TestAllWaysOfWritingMeanTheSame:
         }
         assert resolve(split_config(config)[0]).settings == from_line
 
+    @pytest.mark.parametrize("row", [row for row in LEAVES if row["example"] is not None], ids=lambda row: row["key"])
+    def test_a_dotted_name_is_a_member_of_its_group(self, row: dict[str, Any], tmp_path: Path) -> None:
+        """As messages and docs/operations.md spell it, and as `pulumi config set` without --path writes it: as text."""
+        path, example = row["key"], PAIR.get(row["key"], row["example"])
+        text = example if isinstance(example, str) else json.dumps(example)
+        head = "\n".join(f"gemma4:{key}: {value}" for key, value in PAIR.items() if key != path)
+        write_stack(tmp_path, f"{head}\ngemma4:{path}: {json.dumps(text)}")
+        assert resolve(read_stack(tmp_path, "mine").settings).settings == resolve({**PAIR, path: example}).settings
+        assert resolve({**PAIR, path: example}).origins == resolve(laid_over(PAIR, {path: example})).origins
+
+    def test_a_dotted_name_stands_beside_its_group(self) -> None:
+        file = {**PAIR, "serving": {"maxNumSeqs": 7, "speculation.method": "ngram"}, "serving.maxModelLen": "4096"}
+        serving = resolve({**file, "serving.env.A": "x"}).settings.serving
+        assert (serving.max_num_seqs, serving.max_model_len, serving.speculation.method) == (7, 4096, "ngram")
+        assert dict(serving.env) == {"A": "x"}
+
+    @pytest.mark.parametrize(
+        ("twice", "path"),
+        [
+            ({"serving": {"maxModelLen": 4096}, "serving.maxModelLen": 8192}, "serving.maxModelLen"),
+            ({"serving.maxModelLen": 4096, "serving": {"maxModelLen": 4096}}, "serving.maxModelLen"),
+            ({"labels": {"team": "a"}, "labels.team": "b"}, "labels.team"),
+            (
+                {"serving": {"speculation": {"tokens": 4}}, "serving.speculation.tokens": 2},
+                "serving.speculation.tokens",
+            ),
+        ],
+    )
+    def test_what_is_set_in_both_ways_is_one_fault(self, twice: dict[str, Any], path: str) -> None:
+        said = f"{path}: is set twice, once by its dotted name and once under its group. One of the two would win. Keep one."
+        for in_file, typed in ((twice, None), ({}, twice)):
+            with pytest.raises(SettingsError) as caught:
+                resolve({**PAIR, **in_file}, typed)
+            assert str(caught.value) == said
+
+    @pytest.mark.parametrize("key", ["serving.", ".serving", "serving..maxModelLen", "hfToken.secure", "a.b", "."])
+    def test_dots_alone_name_nothing(self, key: str) -> None:
+        with pytest.raises(SettingsError) as caught:
+            resolve({**PAIR, key: "x"})
+        assert [fault.fact for fault in caught.value.faults] == ["no such setting."]
+
+    def test_true_is_no_number(self) -> None:
+        for path in ("serving.maxModelLen", "serving.maxNumSeqs", "serving.cpuOffloadGb"):
+            with pytest.raises(SettingsError, match="true is true or false, not a number"):
+                resolve(PAIR, {path: True})
+
     def test_a_bare_key_is_the_projects_own_as_for_pulumi(self, tmp_path: Path) -> None:
         write_stack(tmp_path, "model: gemma-4-31b-it\naccelerator: g4-8\ngcp:project: my-project")
         file = read_stack(tmp_path, "mine")

@@ -13,11 +13,13 @@ from infra.errors import SettingsError
 from infra.planning.report.terminal import show
 from infra.planning.resolve import known_paths, subgroup
 from infra.planning.settings import SECRET_KEY
+from infra.planning.stackfile import NAMESPACE
 from infra.words import did_you_mean
 
 
 def show_setting(key: str, *, as_json: bool) -> None:
     """Print one setting, the members of a group, or all settings. Raises SettingsError for an unknown key."""
+    key = key.strip().removeprefix(f"{NAMESPACE}:")
     rows = {path: field for path, field in known_paths() if not key or path == key or path.startswith(f"{key}.")}
     if not rows:
         known = [path for path, _ in known_paths()]

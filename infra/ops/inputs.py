@@ -14,7 +14,7 @@ from infra.planning.plan import Plan
 from infra.planning.planner import make_plan
 from infra.planning.report.data import SCHEMA
 from infra.planning.report.diff import misshapen
-from infra.planning.stackfile import UNREADABLE, StackFile, parse_yaml, read_stack, stack_names
+from infra.planning.stackfile import NAMESPACE, UNREADABLE, StackFile, parse_yaml, read_stack, stack_names
 
 
 def _program_folder() -> Path:
@@ -75,11 +75,18 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
             fix = "Write for example --set serving.maxModelLen=4096."
             faults.append(Fault("--set", f"{assignment!r} is not key=value.", fix=fix))
             continue
+        path = key.strip().removeprefix(f"{NAMESPACE}:")
+        if path.startswith("gcp:"):
+            fix = f"Run: pulumi config set {path} {text or 'VALUE'}"
+            faults.append(Fault(path, "is no setting of gemma4.", "--set would have no effect on it.", fix))
+            continue
         try:
-            values[key.strip()] = parse_yaml(text)
+            values[path] = parse_yaml(text)
         except UNREADABLE:
-            fix = "Quote it, for example --set 'access.invokers=[\"group:a@b.c\"]'."
-            faults.append(Fault(key, f"{text!r} is not a YAML value.", fix=fix))
+            good = '["group:a@b.c"]' if text.startswith("[") else "{key: value}" if text.startswith("{") else '"text"'
+            faults.append(
+                Fault(path, f"{text!r} is not a YAML value.", fix=f"Quote it, for example --set '{path}={good}'.")
+            )
     if faults:
         raise SettingsError(faults)
     return values

@@ -30,6 +30,7 @@ _WRONG_TYPE = {
     "int_from_float": "is not a whole number",
     "float_parsing": "is not a number",
     "float_type": "is not a number",
+    "finite_number": "is not a number to count with",
     "bool_parsing": "is neither true nor false",
     "bool_type": "is neither true nor false",
     "string_type": "is not text",
@@ -64,12 +65,12 @@ def describe(error: Mapping[str, Any], root: type[BaseModel]) -> Fault:
     if kind in ("greater_than_equal", "greater_than"):
         floor = context.get("ge", context.get("gt"))
         return Fault(
-            key, f"{shown(value)} is too small: {'at least' if 'ge' in context else 'more than'} {floor:g}.", fix=hint
+            key, f"{shown(value)} is too small: {'at least' if 'ge' in context else 'more than'} {floor:,}.", fix=hint
         )
     if kind in ("less_than_equal", "less_than"):
         ceiling = context.get("le", context.get("lt"))
         return Fault(
-            key, f"{shown(value)} is too large: {'at most' if 'le' in context else 'less than'} {ceiling:,g}.", fix=hint
+            key, f"{shown(value)} is too large: {'at most' if 'le' in context else 'less than'} {ceiling:,}.", fix=hint
         )
     if kind == "missing":
         return Fault(key, "is missing.", fix=hint)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -44,16 +44,17 @@ class Resolved:
 def resolve(
     stack_file: Mapping[str, Any], command_line: Mapping[str, Any] | None = None, *, facts: Catalog | None = None
 ) -> Resolved:
-    """Resolve the `gemma4:` section of a stack file (nested, prefix removed) and `--set` values (dotted paths).
+    """Resolve the `gemma4:` section of a stack file (prefix removed) and `--set` values. In both a key may name a group
+    and hold its members, or name a member by its dotted path.
 
     Raises SettingsError with every fault found.
     """
     facts = facts or catalog()
     faults: list[Fault] = []
-    written = dict(_leaves(stack_file, Settings, "", faults))
-    typed = dict(_leaves(_nested(command_line or {}), Settings, "", faults))
+    written, typed = _by_path(stack_file, faults), _by_path(command_line or {}, faults)
     chosen = {**written, **typed}
-    faults += _unknown_ids(chosen, facts)
+    said = {fault.key for fault in faults}
+    faults += [fault for fault in _unknown_ids(chosen, facts) if fault.key not in said]
     if faults:
         faults += _invalid(chosen, facts)
         raise SettingsError(_unique(faults))
@@ -79,7 +80,7 @@ def resolve(
 
 def laid_over(stack_file: Mapping[str, Any], command_line: Mapping[str, Any]) -> dict[str, Any]:
     """The nested section with dotted `command_line` values in it, as if they had been written in the stack file."""
-    leaves = dict(_leaves(stack_file, Settings, "", [])) | dict(_leaves(_nested(command_line), Settings, "", []))
+    leaves = _by_path(stack_file, []) | _by_path(command_line, [])
     # Recipes set no value of the first level, so a null there only takes the stack file's away.
     tree = {key: value for key, value in _tree(leaves).items() if value is not None}
     return tree | ({SECRET_KEY: {"secure": ""}} if tree.get(SECRET_KEY) else {})
@@ -112,16 +113,34 @@ def subgroup(field: Any) -> type[BaseModel] | None:
     return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
 
 
+def _by_path(raw: Mapping[str, Any], faults: list[Fault]) -> dict[str, Any]:
+    """Every value by its dotted path. One that is set twice, by its path and under its group, is a fault."""
+    values: dict[str, Any] = {}
+    for path, value in _leaves(raw, Settings, "", faults):
+        if path in values:
+            fact = "is set twice, once by its dotted name and once under its group."
+            faults.append(Fault(path, fact, "One of the two would win.", "Keep one."))
+        values[path] = value
+    return values
+
+
 def _leaves(
     raw: Mapping[str, Any], group: type[BaseModel], prefix: str, faults: list[Fault]
 ) -> Iterator[tuple[str, Any]]:
     fields = {field.alias or name: field for name, field in group.model_fields.items()}
-    for key, value in raw.items():
+    for written, below in raw.items():
+        key, value = _undotted(str(written), below, fields)
         path = f"{prefix}{key}"
         if key not in fields:
-            faults.append(_unknown_key(prefix, str(key), list(fields)))
+            faults.append(_unknown_key(prefix, key, list(fields)))
         elif path == SECRET_KEY:
             yield path, _token(value, faults)
+        elif isinstance(value, Mapping) and set(value) == {"secure"}:
+            fact, fix = (
+                "is stored as a secret, which only Pulumi can read.",
+                f"Run: pulumi config set gemma4:{path} VALUE",
+            )
+            faults.append(Fault(path, fact, "It cannot be planned.", fix))
         elif (inner := subgroup(fields[key])) is not None:
             if isinstance(value, Mapping):
                 yield from _leaves(value, inner, f"{path}.", faults)
@@ -134,11 +153,25 @@ def _leaves(
             faults.append(Fault(path, "takes one value, not a group.", fix=f"Write {path}: {example(fields[key])}."))
         elif isinstance(value, Mapping):
             yield from ((f"{path}.{entry}", item) for entry, item in value.items())
+        elif isinstance(value, bool) and _is_number(fields[key]):
+            fix = f"Write for example {path}: {example(fields[key])}."
+            faults.append(Fault(path, f"{shown(value)} is true or false, not a number.", fix=fix))
         elif not _is_map(fields[key]):
             yield path, value
         elif value is not None:
             fix = f"Write keys under it, for example {path}: {example(fields[key])}."
             faults.append(Fault(path, f"{shown(value)} is not a group of keys.", fix=fix))
+
+
+def _undotted(key: str, value: Any, fields: Mapping[str, Any]) -> tuple[str, Any]:
+    """`serving.maxModelLen: 4096` as `serving: {maxModelLen: 4096}`. The token is left alone: it has one spelling, so that
+    nothing else is taken for one."""
+    head, _, rest = key.partition(".")
+    return (head, {rest: value}) if rest and head in fields and head != SECRET_KEY else (key, value)
+
+
+def _is_number(field: Any) -> bool:
+    return bool({int, float} & {field.annotation, *get_args(field.annotation)})
 
 
 def _token(value: Any, faults: list[Fault]) -> bool | None:
@@ -183,23 +216,8 @@ def _unknown_ids(chosen: Mapping[str, Any], facts: Catalog) -> list[Fault]:
     return faults
 
 
-def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
-    tree: dict[str, Any] = {}
-    for path, value in flat.items():
-        node = tree
-        *groups, leaf = path.split(".")
-        for group in groups:
-            node = node.setdefault(group, {})
-            if not isinstance(node, dict):
-                raise SettingsError(
-                    [Fault(path, f"{group} is set to a value and used as a group.", fix="Keep one of the two.")]
-                )
-        node[leaf] = value
-    return tree
-
-
 def _tree(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Like `_nested`, but an entry of a map keeps the dots of its own name."""
+    """Groups within groups from dotted paths; an entry of a map keeps the dots of its own name."""
     maps = [path for path, field in known_paths() if _is_map(field)]
     tree: dict[str, Any] = {}
     for path, value in values.items():

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from infra.planning.quantities import parse_duration, spell_duration
@@ -36,6 +36,11 @@ def _at_most(longest_s: int) -> Callable[[str], str]:
         return text
 
     return check
+
+
+def _whole(value: Any) -> Any:
+    """A number that is given as text, as Pulumi gives every value of the first level; pydantic reads no choice from text."""
+    return int(value) if isinstance(value, str) and len(value) < 9 and value.isdecimal() else value
 
 
 def _matching(pattern: str, example: str) -> AfterValidator:
@@ -94,7 +99,9 @@ def setting(default: Any, meaning: str, example: Any = None, **bounds: Any) -> A
 class Group(BaseModel):
     """Base of all groups: camelCase keys, frozen, no unknown key."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, protected_namespaces=())
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, alias_generator=to_camel, protected_namespaces=()
+    )
 
 
 class Speculation(Group):
@@ -149,7 +156,7 @@ class Serving(Group):
     tensor_parallel_size: int | None = setting(
         None, "Devices that share one model; default: all of the accelerator.", 2, ge=1, le=8
     )
-    block_size: Literal[16, 32, 64, 128, 256] | None = setting(
+    block_size: Annotated[Literal[16, 32, 64, 128, 256], BeforeValidator(_whole)] | None = setting(
         None, "Tokens a KV page; default: vLLM's own choice.", 32
     )
     async_scheduling: bool | None = setting(
