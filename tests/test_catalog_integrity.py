@@ -27,6 +27,7 @@ from infra.catalog import (
     catalog,
 )
 from infra.catalog.flags import flag_table
+from infra.image_names import parse_image_name
 from infra.planning.quotas import regional
 from infra.planning.resolve import resolve
 
@@ -197,10 +198,10 @@ class TestImages:
         assert set(CATALOG.images) == {"gpu", "tpu", "staging", "gateway"}
 
     @pytest.mark.parametrize("image", CATALOG.images.values(), ids=lambda row: row.id)
-    def test_the_registry_is_where_the_repository_points(self, image: Image) -> None:
-        assert (image.registry == "docker-hub") == ("." not in image.repository.split("/")[0])
-        assert ":" not in image.repository
-        assert "@" not in image.repository
+    def test_it_is_pulled_from_docker_hub_or_from_google(self, image: Image) -> None:
+        name = parse_image_name(f"{image.repository}:{image.tag}")
+        assert name.tag == image.tag
+        assert name.on_docker_hub or name.on_google
         assert image.tag not in ("latest", "nightly")
 
     def test_the_flag_table_is_that_of_the_serving_images(self) -> None:

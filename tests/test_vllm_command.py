@@ -21,7 +21,6 @@ from infra.planning.vllm import (
     Command,
     command_of,
     default_batched_tokens,
-    version_of,
 )
 from infra.planning.vllm_args import MANAGED_FLAGS, UNPLANNED_FLAGS
 from tests.projects import ROOT
@@ -373,19 +372,6 @@ class TestWhatVllmWouldChoose:
         assert plan(L4, serving__speculation__method="ngram").engine.async_scheduling is False
         assert plan(TPU).engine.async_scheduling is False
 
-    @pytest.mark.parametrize(
-        ("image", "version"),
-        [
-            ("vllm/vllm-openai:v0.31.2", "0.31.2"),
-            ("vllm/vllm-tpu:0.26.1rc1", "0.26.1rc1"),
-            ("registry:5000/vllm:v0.30.0@sha256:" + "0" * 64, "0.30.0"),
-            ("vllm/vllm-openai:nightly", "0.32.0"),
-            ("vllm/vllm-openai@sha256:" + "0" * 64, "0.32.0"),
-        ],
-    )
-    def test_the_version_is_read_from_the_tag(self, image: str, version: str) -> None:
-        assert version_of(image, "0.32.0") == version
-
     def test_the_version_of_an_image_reaches_the_arithmetic(self) -> None:
         one = plan(L4, images__serving="vllm/vllm-openai:v0.26.0")
-        assert one.engine == replace(plan(L4).engine, vllm_version="0.26.0")
+        assert one.engine == replace(plan(L4).engine, vllm_version="0.26.0", image_version="0.26.0")

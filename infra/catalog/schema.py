@@ -283,7 +283,6 @@ class Image(Row):
     repository: str
     """Registry path without tag, e.g. vllm/vllm-openai (Docker Hub) or gcr.io/…"""
     tag: str
-    registry: Literal["docker-hub", "gcr"]
     vllm_version: str | None = None
     source: Source
 

@@ -50,5 +50,5 @@ def _expected(plan: Plan) -> Mapping[str, Any]:
         "audio": bool(serving.modalities.audio),
         "video": bool(serving.modalities.video),
         "promptTokens": plan.settings.workload.prompt_tokens,
-        "vllmVersion": plan.engine.vllm_version,
+        "vllmVersion": plan.engine.image_version or "",
     }

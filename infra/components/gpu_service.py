@@ -64,7 +64,7 @@ class GpuService(pulumi.ComponentResource):
         asked = PrivateServiceArgs(
             plan=args.plan,
             foundation=args.foundation,
-            description=f"{args.plan.model.title} by vLLM {args.plan.engine.vllm_version}",
+            description=f"{args.plan.model.title} by vLLM {args.plan.engine.image_version or ''}".rstrip(),
             template=self._template(),
             ready=args.ready,
             timeout=f"{args.plan.deploy_timeout_s // 60}m",

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from infra.errors import GoogleError
+from infra.image_names import DOCKER_HUB, split_host
 
 if TYPE_CHECKING:
     import requests
 
-DOCKER_HUB = "https://registry-1.docker.io"
+_HUB_ADDRESS = "https://registry-1.docker.io"
 HUGGING_FACE = "https://huggingface.co"
 _TIMEOUT = (10, 30)
 _MANIFESTS = ", ".join(
@@ -29,8 +30,9 @@ def image_digest(repository: str, tag: str, *, registry: str | None = None) -> s
 
     Raises GoogleError where there is no such tag or nobody answers.
     """
-    host, path = _split(repository)
-    url = f"{registry or host}/v2/{path}/manifests/{tag}"
+    host, path = split_host(repository)
+    address = registry or (_HUB_ADDRESS if host == DOCKER_HUB else f"https://{host}")
+    url = f"{address}/v2/{path}/manifests/{tag}"
     answer = _request("HEAD", url, {"Accept": _MANIFESTS})
     if answer.status_code == 401:
         token = _anonymous_token(answer.headers.get("WWW-Authenticate", ""))
@@ -62,11 +64,6 @@ def model_revision(hub_id: str, *, token: str = "", hub: str = HUGGING_FACE) -> 
             f"Hugging Face answered {answer.status_code} for {hub_id}, without a commit.", status=answer.status_code
         )
     return commit
-
-
-def _split(repository: str) -> tuple[str, str]:
-    first, _, rest = repository.partition("/")
-    return (f"https://{first}", rest) if "." in first and rest else (DOCKER_HUB, repository)
 
 
 def _anonymous_token(challenge: str) -> str:

@@ -29,7 +29,7 @@ def check_combination(
     assistant: Assistant | None,
     accelerator: Accelerator,
     *,
-    vllm_version: str,
+    vllm_version: str | None,
     location: str,
 ) -> Findings:
     """Everything about model, machine and place that is known not to work, with what to write instead."""
@@ -102,10 +102,10 @@ def _engine(
     architecture: Architecture,
     assistant: Assistant | None,
     accelerator: Accelerator,
-    version: str,
+    version: str | None,
 ) -> Iterator[Fault]:
     serving = settings.serving
-    if _number(version) < _number(model.min_vllm):
+    if version is not None and _number(version) < _number(model.min_vllm):
         fact = f"vLLM {version} does not know {model.id}; {model.min_vllm} is the first that does."
         yield Fault(
             "images.serving",
@@ -122,11 +122,8 @@ def _engine(
         fact = "cannot be on with ngram speculation."
         fix = "Leave serving.asyncScheduling out, or use serving.speculation.method: mtp."
         yield Fault("serving.asyncScheduling", fact, "vLLM would refuse to start.", fix)
-    if serving.speculation.method == "mtp" and assistant is None:
-        fix = "Use ngram, or none."
-        yield Fault(
-            "serving.speculation.method", f"there is no MTP assistant for {model.id}.", "Nothing could draft.", fix
-        )
+    if serving.speculation.method == "mtp":
+        yield from _assistant(model, assistant, version)
     if serving.quantization == "fp8" and (model.weight_format != "bf16" or accelerator.backend is Backend.TPU):
         why = (
             "the checkpoint is quantised already"
@@ -155,6 +152,17 @@ def _engine(
             "The server would answer 400 to every such request.",
             "Raise serving.maxModelLen or lower workload.",
         )
+
+
+def _assistant(model: Model, assistant: Assistant | None, version: str | None) -> Iterator[Fault]:
+    key = "serving.speculation.method"
+    if assistant is None:
+        fix = "Use ngram, or none."
+        yield Fault(key, f"there is no MTP assistant for {model.id}.", "Nothing could draft.", fix)
+    elif version is not None and _number(version) < _number(assistant.min_vllm):
+        fact = f"vLLM {version} cannot use {assistant.hub_id}; {assistant.min_vllm} is the first that can."
+        fix = "Use ngram, or none, or name a later image under images.serving."
+        yield Fault(key, fact, "It would stop at the speculative configuration.", fix)
 
 
 _CHUNKED = ("e2b", "e4b")

@@ -15,6 +15,7 @@ from infra.planning.checks import check_combination
 from infra.planning.cost import CostEstimate
 from infra.planning.effects import without_effect
 from infra.planning.faults import Findings
+from infra.planning.image_checks import check_image, counted_version, image_note
 from infra.planning.names import names_of, region_of
 from infra.planning.notes import access_notes, crowding, idle_note, region_note, template_note
 from infra.planning.pace import check_pace
@@ -45,7 +46,6 @@ from infra.planning.vllm import (
     command_of,
     default_batched_tokens,
     effective_async,
-    version_of,
 )
 
 _MOST_CONCURRENCY = 1000
@@ -175,7 +175,8 @@ class _Planner:
             speculation.method
         ]
         return Engine(
-            vllm_version=version_of(self.images["serving"].upstream, self._catalog_version),
+            vllm_version=counted_version(self._image_version),
+            image_version=self._image_version,
             backend=self.accelerator.backend,
             tensor_parallel=serving.tensor_parallel_size or self.accelerator.devices,
             max_model_len=serving.max_model_len,
@@ -188,8 +189,8 @@ class _Planner:
         )
 
     @property
-    def _catalog_version(self) -> str:
-        return self.facts.images["tpu" if self.on_tpu else "gpu"].vllm_version or "0.32.0"
+    def _image_version(self) -> str | None:
+        return self.images["serving"].vllm_version
 
     def _with_max_num_seqs(self, engine: Engine) -> Engine:
         """The engine with the planner's own maxNumSeqs where nobody set one: the knee of the profile."""
@@ -254,10 +255,10 @@ class _Planner:
             self.architecture,
             self.assistant,
             self.accelerator,
-            vllm_version=engine.vllm_version,
+            vllm_version=self._image_version,
             location=self._location,
         )
-        return found + self._pinning()
+        return found + check_image(self.settings, self.accelerator) + self._pinning()
 
     @property
     def _location(self) -> str:
@@ -345,5 +346,6 @@ class _Planner:
             self.notes += idle_note(engine, self._knee(engine), speed)
         if self.slices is not None:
             self.notes += region_note(self.settings, self.region)
+        self.notes += image_note(self.settings, self.accelerator, self.names)
         self.notes += template_note(self.settings)
         self.notes += access_notes(self.settings, self.model)

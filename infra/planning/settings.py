@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from infra.image_names import parse_image_name
 from infra.planning.quantities import parse_duration, spell_duration
 from infra.planning.ranges import check_range
 
@@ -41,6 +42,11 @@ def _at_most(longest_s: int) -> Callable[[str], str]:
 def _whole(value: Any) -> Any:
     """A number that is given as text, as Pulumi gives every value of the first level; pydantic reads no choice from text."""
     return int(value) if isinstance(value, str) and len(value) < 9 and value.isdecimal() else value
+
+
+def _image_name(text: str) -> str:
+    parse_image_name(text)
+    return text
 
 
 def _matching(pattern: str, example: str) -> AfterValidator:
@@ -88,6 +94,7 @@ TemplatePath = Annotated[
     ),
 ]
 BucketName = Annotated[str, _matching(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]", "my-project-gemma-weights")]
+ImageReference = Annotated[str, AfterValidator(_image_name)]
 Cidr = Annotated[str, AfterValidator(check_range)]
 
 
@@ -316,7 +323,12 @@ class Images(Group):
         "mirror: the upstream image through an Artifact Registry remote repository; build: our Dockerfile, pushed.",
         "mirror",
     )
-    serving: str | None = setting(None, "Another serving image, with tag or digest.", "vllm/vllm-openai:v0.32.0")
+    serving: ImageReference | None = setting(
+        None,
+        "Another serving image, with tag or digest: Docker Hub's through the mirror, Google's registries directly, "
+        "others as the base of a build.",
+        "vllm/vllm-openai:v0.32.0",
+    )
     require_pinned: bool = setting(False, "Refuse images by tag and weights without a revision.", True)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from infra.catalog import Accelerator, Assistant, Backend, Catalog, Model
+from infra.image_names import DOCKER_HUB, ImageName, parse_image_name
 from infra.planning.names import Names
 from infra.planning.settings import Settings
 
@@ -20,6 +22,8 @@ class ImageRef:
     pull: str
     """Reference that the platform pulls: through our Artifact Registry repository, or the upstream itself."""
     pinned: bool
+    vllm_version: str | None = None
+    """As the catalog or the name says; None where neither does, and for images without vLLM."""
 
 
 @dataclass(frozen=True)
@@ -68,16 +72,29 @@ def unpinned(images: Mapping[str, ImageRef], weights: Iterable[WeightSet]) -> li
 
 def _image(settings: Settings, facts: Catalog, role: str, image_id: str, repository: str, tag: str) -> ImageRef:
     image, digest = facts.images[image_id], facts.lock.images.get(image_id)
-    upstream = f"{image.repository}@{digest}" if digest else f"{image.repository}:{image.tag}"
+    upstream, version = (
+        f"{image.repository}@{digest}" if digest else f"{image.repository}:{image.tag}",
+        image.vllm_version,
+    )
     if role == "serving" and settings.images.serving:
         upstream = settings.images.serving
-    if image.registry != "docker-hub":
+        version = vllm_version_of(parse_image_name(upstream))
+    name = parse_image_name(upstream)
+    if role == "serving" and settings.images.mode == "build":
+        pull = f"{repository}/{role}:{tag}"
+    elif not name.on_docker_hub:
         pull = upstream
     elif settings.images.mode == "build":  # then there is no mirror; Cloud Run pulls Docker Hub by itself
-        pull = f"{repository}/{role}:{tag}" if role == "serving" else f"docker.io/{upstream}"
+        pull = f"{DOCKER_HUB}/{name.within}"
     else:
-        pull = f"{repository}/{upstream.removeprefix('docker.io/')}"
-    return ImageRef(role, upstream, pull, pinned="@sha256:" in upstream)
+        pull = f"{repository}/{name.within}"
+    return ImageRef(role, upstream, pull, pinned=bool(name.digest), vllm_version=version)
+
+
+def vllm_version_of(name: ImageName) -> str | None:
+    """The version of vLLM that an image's name says; None for a tag without one, and for images not named after vLLM."""
+    match = re.match(r"v?([01]\.\d+(?:\.\d+)?(?:(?:rc|\.post|\.dev)\d+)?)(?![\w.])", name.tag)
+    return match.group(1) if match and "vllm" in name.path.rpartition("/")[2] else None
 
 
 def _weight_set(hub_id: str, revision: str | None, size: int) -> WeightSet:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from infra.image_names import parse_image_name
 from infra.planning.plan import Plan
 from infra.planning.vllm import PORT, TPU_WEIGHTS
 
@@ -55,6 +56,6 @@ def _weights(plan: Plan) -> list[dict[str, str]]:
 
 
 def _registry(image: str) -> str:
-    """Host to log in to; empty where the image is public and not in Artifact Registry."""
-    host = image.split("/", 1)[0]
-    return host if host.endswith("-docker.pkg.dev") else ""
+    """Host to log in to; empty where the image is public and not in a registry of Google's."""
+    name = parse_image_name(image)
+    return name.host if name.on_google else ""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -38,6 +37,9 @@ class Engine:
     """What the engine will use once every default is resolved. Lengths and counts in tokens and requests."""
 
     vllm_version: str
+    """The one whose arithmetic counts: the image's own, or the nearest that was compared."""
+    image_version: str | None
+    """The one that the image's name says; None where it says none."""
     backend: Backend
     tensor_parallel: int
     max_model_len: int
@@ -77,12 +79,6 @@ def effective_async(settings: Settings, backend: Backend) -> bool:
     if settings.serving.async_scheduling is not None:
         return settings.serving.async_scheduling
     return backend is Backend.GPU
-
-
-def version_of(image: str, default: str) -> str:
-    """The vLLM version that an image reference names by tag (`…:v0.32.0`), else `default`."""
-    match = re.search(r":v?(\d+\.\d+(?:\.\d+)?\w*)(?:@|$)", image)
-    return match.group(1) if match else default
 
 
 def command_of(

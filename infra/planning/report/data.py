@@ -81,7 +81,8 @@ def as_json(plan: Plan, resources: ResourceList | None = None) -> dict[str, Any]
         "quotas": [_quota(need) for need in plan.quotas],
         "cost": _cost(plan.cost, plan.refused),
         "vllm": {
-            "version": plan.engine.vllm_version,
+            "version": plan.engine.image_version,
+            "countedAs": plan.engine.vllm_version,
             "image": plan.images["serving"].upstream,
             "argv": list(plan.command.argv),
             "env": dict(plan.command.env),

@@ -12,6 +12,7 @@ from infra.planning.quantities import read_duration, read_rate, read_seconds, re
 from infra.planning.report.data import ResourceList, ResourceRow
 from infra.planning.slices import SlicesPlan
 from infra.planning.verdict import Verdict
+from infra.planning.vllm import Engine
 
 Row = tuple[str, list[str]]
 
@@ -120,12 +121,19 @@ def _capacity(plan: Plan) -> Iterator[str]:
         yield f"less than one request of {plan.engine.max_model_len:,} at the likeliest size: vLLM would not start"
         return
     band = f" ({plan.kv_tokens.margin})" if plan.kv_tokens.margin else ""
-    yield f"≈ {capacity.tokens:,} tokens{band} as vLLM {plan.engine.vllm_version} counts them"
+    yield f"≈ {capacity.tokens:,} tokens{band} {_counted(plan.engine)}"
     runs = f"runs {most}" if most <= plan.requests_held else f"runs {plan.speed.planned.requests} of maxNumSeqs {most}"
     yield (
         f"{capacity.concurrency:.1f} requests of {plan.engine.max_model_len:,} by what vLLM sets aside, "
         f"{plan.requests_held:,} of {length:,} by what they hold; {runs} at once"
     )
+
+
+def _counted(engine: Engine) -> str:
+    if engine.image_version == engine.vllm_version:
+        return f"as vLLM {engine.vllm_version} counts them"
+    named = f"says {engine.image_version}" if engine.image_version else "says no version"
+    return f"as vLLM {engine.vllm_version} would count them; the image {named}"
 
 
 def _speed(plan: Plan) -> Iterator[str]:
