@@ -13,6 +13,7 @@ import yaml
 
 from infra.errors import GoogleError
 from infra.planning.planner import make_plan
+from infra.planning.quantities import read_rate, read_usd
 from infra.planning.resolve import known_paths
 from infra.planning.stackfile import read_stack, stack_names
 from tests.projects import ROOT, Capture, Command, command, write_stack
@@ -202,10 +203,32 @@ class TestRecommend:
 
     def test_as_data_it_holds_what_the_table_shows(self, gemma4: Command) -> None:
         data = gemma4("recommend", "--model", "31b", "--users", "2", "--top", "3", "--json").data
-        assert [*data] == ["schema", "candidates", "rejected"]
+        assert [*data] == ["schema", "candidates", "rejected", "cheapestTooDearUsdPerHour", "mostUsers"]
         assert len(data["candidates"]) == 3
         shown = gemma4("recommend", "--model", "31b", "--users", "2", "--top", "3").out
         assert all(one["model"] in shown for one in data["candidates"])
+
+    def test_as_data_it_lacks_no_figure_of_the_table(self, gemma4: Command) -> None:
+        words = ("recommend", "--model", "12b", "--users", "100", "--top", "1")
+        (one,), shown = gemma4(*words, "--json").data["candidates"], gemma4(*words).out
+        row = next(line for line in shown.splitlines() if line.startswith(f"{one['model']} "))
+        assert row.split() == [
+            one["model"],
+            one["accelerator"],
+            str(one["replicas"]),
+            f"{one['usdPerHour']:.2f}",
+            *("≈", read_rate(one["tokensPerSecondEach"]["mid"])),
+            *("≈", read_rate(one["tokensPerSecond"]["mid"])),
+            *("≈", read_usd(one["usdPerMillionOutputTokens"]["mid"])),
+            str(one["holds"]),
+            one["measured"],
+        ]
+
+    def test_what_queues_and_ends_or_scales_to_zero_is_said(self, gemma4: Command) -> None:
+        shown = " ".join(gemma4("recommend", "--model", "31b", "--users", "2", "--top", "20").out.split())
+        assert "v6e-8: flex-start, waits in a queue" in shown or "v6e-4, v6e-8: flex-start, waits in a queue" in shown
+        assert "ends after 24 h" in shown
+        assert "rtx-pro-6000: scales to zero" in shown
 
     def test_whole_ids_are_shown_where_there_is_no_terminal(self, gemma4: Command) -> None:
         assert "gemma-4-31b-it-qat-w4a16" in gemma4("recommend", "--model", "31b-it-qat").out

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infra.catalog import Catalog, Lock, Platform, catalog
 from infra.errors import Fault, SettingsError
+from infra.ops.recommend_command import stack_file
 from infra.planning.effects import WITHOUT_EFFECT
 from infra.planning.names import MAX_ACCOUNT_ID, UNKNOWN_PROJECT, check_stack_name, names_of
 from infra.planning.pace import READING_SPEED
 from infra.planning.plan import Plan
 from infra.planning.planner import make_plan, own_labels
 from infra.planning.quantities import Band, read_duration, read_rate
-from infra.planning.recommend import Need, recommend
+from infra.planning.recommend import MOST_SEQS, Need, recommend
 from infra.planning.resolve import Origin, known_paths, resolve
+from infra.planning.settings import Serving
 from infra.planning.stackfile import read_stack, stack_names
 from infra.planning.verdict import Verdict
 from tests.projects import ROOT
@@ -502,10 +507,10 @@ class TestNames:
 
 
 class TestRecommendations:
-    def test_are_ranked_by_price_and_then_by_speed(self) -> None:
+    def test_are_ranked_by_price_and_then_by_speed_behind_what_can_be_deployed(self) -> None:
         found = recommend(Need(model="31b", users=4)).candidates
-        keys = [(one.usd_per_hour, -one.rate.per_stream.mid) for one in found]
-        assert found
+        keys = [(not one.plan.accelerator.deployable, one.usd_per_hour, -one.rate.per_stream.mid) for one in found]
+        assert {key[0] for key in keys} == {True, False}
         assert keys == sorted(keys)
 
     def test_meet_the_need_they_were_asked_for(self) -> None:
@@ -520,12 +525,85 @@ class TestRecommendations:
             assert one.plan.engine.max_model_len == 16_384
             assert one.plan.capacity.requests_held(1280) >= one.rate.requests
 
-    def test_can_be_planned_as_they_stand(self) -> None:
-        best = recommend(Need(model="26b", users=3)).candidates[0]
-        base = {"model": best.plan.model.id, "accelerator": best.plan.accelerator.id}
-        again = make_plan("again", base, best.changes)
-        assert not again.refused
-        assert again.engine.max_num_seqs == best.rate.requests
+    @pytest.mark.parametrize("users", [1, 100, 901, 5000])
+    @pytest.mark.parametrize(
+        "rest",
+        [
+            {},
+            {"context": 32_768, "prompt_tokens": 6000, "output_tokens": 2000},
+            {"context": 2048, "prompt_tokens": 200, "output_tokens": 50, "min_tokens_per_second": 25.0},
+        ],
+        ids=["default", "long", "fast"],
+    )
+    def test_plan_as_they_were_ranked_from_the_stack_file_that_is_printed(
+        self, users: int, rest: dict[str, Any]
+    ) -> None:
+        for one in recommend(Need(users=users, **rest)).candidates:
+            config = yaml.safe_load("\n".join(stack_file(one)))["config"]
+            again = make_plan("again", {key.removeprefix("gemma4:"): value for key, value in config.items()})
+            shown = one.plan.model.id, one.plan.accelerator.id, users
+            assert not again.refused, (shown, again.refusals)
+            assert again.cost.usd_per_hour_at_most == one.usd_per_hour, shown
+            assert again.cost.replicas == one.replicas, shown
+            assert one.replicas * again.requests_held == one.holds, shown
+            assert min(again.requests_held, again.engine.max_num_seqs) >= one.rate.requests, shown
+            assert again.speed_model.tokens_per_second_at(one.rate.requests) == one.rate, shown
+            assert one.replicas * one.rate.requests >= users
+            wasteful = {"serving.maxNumSeqs", "scaling.concurrency"} & {fault.key for fault in again.warnings}
+            assert not wasteful, (shown, again.warnings)
+
+    def test_reach_the_planner_with_no_more_than_settings_take(self) -> None:
+        bounds = [bound.le for bound in Serving.model_fields["max_num_seqs"].metadata if hasattr(bound, "le")]
+        assert bounds == [MOST_SEQS]
+
+    def test_find_speculation_where_only_it_is_fast_enough(self) -> None:
+        found = recommend(Need(model="31b", min_tokens_per_second=60)).candidates
+        best = next(one for one in found if one.plan.model.id == "gemma-4-31b-it")
+        assert (best.plan.accelerator.id, best.plan.engine.speculation) == ("rtx-pro-6000", "mtp")
+        assert best.usd_per_hour < 4
+        calm = recommend(Need(model="gemma-4-31b-it")).candidates[0]
+        assert (calm.plan.accelerator.id, calm.plan.engine.speculation) == ("rtx-pro-6000", "none")
+
+    def test_offer_nothing_slower_than_people_read_unless_asked(self) -> None:
+        def machines(need: Need) -> set[str]:
+            return {one.plan.accelerator.id for one in recommend(need).candidates}
+
+        need = Need(model="gemma-4-31b-it-qat-w4a16")
+        assert "l4" not in machines(need)
+        assert all(one.rate.per_stream.mid >= READING_SPEED for one in recommend(need).candidates)
+        assert "l4" in machines(replace(need, min_tokens_per_second=0.5))
+
+    def test_say_the_cheapest_where_the_limit_excludes_all(self) -> None:
+        found = recommend(Need(max_usd_per_hour=0.1))
+        assert not found.candidates
+        assert found.cheapest is not None
+        assert found.cheapest.usd_per_hour == recommend(Need()).candidates[0].usd_per_hour
+
+    def test_say_how_many_users_would_be_held_and_that_many_are(self) -> None:
+        model = "gemma-4-12b-it-qat-w4a16"
+        most = recommend(Need(model=model, users=100_000)).most_users
+        assert not recommend(Need(model=model, users=100_000)).candidates
+        assert recommend(Need(model=model, users=int(0.9 * most))).candidates
+
+    @pytest.mark.parametrize("users", [10**6, 10**400], ids=["a million", "400 digits"])
+    def test_answer_enormous_numbers(self, users: int) -> None:
+        found = recommend(Need(users=users))
+        assert (found.candidates, sum(found.rejected.values())) == ((), 81)
+
+    def test_call_measured_only_what_was(self) -> None:
+        def measured(need: Need, machine: str) -> str:
+            return next(one for one in recommend(need).candidates if one.plan.accelerator.id == machine).measured
+
+        assert measured(Need(model="gemma-4-31b-it", users=4), "rtx-pro-6000") == "speed"
+        assert measured(Need(model="gemma-4-31b-it", users=40), "rtx-pro-6000") == "ran"
+        assert measured(Need(model="gemma-4-31b-it", context=65_536), "rtx-pro-6000") == "no"
+        assert measured(Need(model="gemma-4-31b-it", min_tokens_per_second=60), "rtx-pro-6000") == "no"
+        assert measured(Need(model="gemma-4-e2b-it"), "v6e-1") == "ran"
+        assert measured(Need(model="gemma-4-12b-it", context=16_384), "v6e-1") == "no"
+
+    def test_no_number_is_no_limit(self) -> None:
+        with pytest.raises(SettingsError, match="--max-usd-per-hour: is not a number"):
+            recommend(Need(max_usd_per_hour=math.nan))
 
     def test_every_pair_is_a_candidate_or_is_counted_with_a_reason(self) -> None:
         found = recommend(Need(users=2))

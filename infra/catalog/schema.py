@@ -299,6 +299,8 @@ class Recipe(Row):
     """Dotted setting paths (e.g. serving.maxModelLen) to values."""
     measured_by: str | None = None
     """Who ran it and when; None means unverified."""
+    speed_measured_at: tuple[int, ...] = ()
+    """Numbers of running requests at which `measured_by` has the speed; empty where only a start is known."""
     corrections: tuple[str, ...] = ()
     """Where the original command was changed, and why."""
     source: Source

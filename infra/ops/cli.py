@@ -174,7 +174,7 @@ def recommend(
     users: Annotated[int, typer.Option(help="Requests that run at once.", min=1, max=10**6)] = 1,
     max_usd_per_hour: Annotated[float | None, typer.Option(help="Most dollars an hour while running.", min=0)] = None,
     min_tokens_per_second: Annotated[
-        float | None, typer.Option(help="Least tokens a second for each user.", min=0)
+        float | None, typer.Option(help="Least tokens a second for each user; default: 5, as people read.", min=0)
     ] = None,
     prompt_tokens: Annotated[int, typer.Option(help="Typical prompt, tokens.", min=1, max=10**9)] = 1024,
     output_tokens: Annotated[int, typer.Option(help="Typical answer, tokens.", min=1, max=10**9)] = 256,

@@ -1,21 +1,32 @@
-"""What the catalog could serve for a need: every model on every machine, planned like a stack file, then ranked by price."""
+"""What the catalog could serve for a need: every model on every machine, planned like a stack file, then ranked by price.
+
+What is ranked is what is written: a candidate's plan is that of its own stack file, replicas included.
+"""
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from infra.catalog import Accelerator, Backend, Catalog, Model, WeightFormat, catalog
+from infra.catalog import Accelerator, Backend, Catalog, Model, Platform, WeightFormat, catalog
 from infra.errors import SettingsError
+from infra.planning.gateway import MAX_CONCURRENCY, MOST_IN_FLIGHT
+from infra.planning.pace import READING_SPEED
 from infra.planning.plan import Plan
 from infra.planning.planner import make_plan
+from infra.planning.quantities import Band
 from infra.planning.speed import Rate
 from infra.words import did_you_mean
 
-_MOST_REPLICAS = 16
+MOST_SEQS = 4096
+"""The most that serving.maxNumSeqs takes."""
+_MOST_INSTANCES = 16
+_SLICES = ("blue", "green", "red", "amber", "violet", "teal", "pink", "grey")
+"""Names of slices, as many as tpu.slices takes."""
 
 
 @dataclass(frozen=True)
@@ -27,50 +38,117 @@ class Need:
     users: int = 1
     max_usd_per_hour: float | None = None
     min_tokens_per_second: float | None = None
+    """None: READING_SPEED; a slower stream is offered only to who asks for one."""
     prompt_tokens: int = 1024
     output_tokens: int = 256
+
+    @property
+    def floor(self) -> float:
+        """Tokens a second that each user gets at least."""
+        return READING_SPEED if self.min_tokens_per_second is None else self.min_tokens_per_second
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A configuration that meets the need with `replicas` of it, each serving `rate.requests` users."""
+    """A configuration that meets the need: the plan of all replicas, each serving `rate.requests` users."""
 
     plan: Plan
     replicas: int
     rate: Rate
     changes: Mapping[str, Any]
-    """What to write in a stack file beyond model and accelerator."""
+    """What to write in a stack file beyond model and accelerator; `plan` was made with it."""
 
     @property
     def usd_per_hour(self) -> float:
         """All replicas, running."""
-        return self.replicas * self.plan.cost.usd_per_hour
+        return self.plan.cost.usd_per_hour_at_most
+
+    @property
+    def tokens_per_second(self) -> Band:
+        """All replicas, each with its share of the users."""
+        return self.rate.total.times(self.replicas)
+
+    @property
+    def usd_per_million(self) -> Band:
+        """Dollars for a million output tokens while all users ask."""
+        return self.tokens_per_second.dividing(1e6 * self.usd_per_hour / 3600)
+
+    @property
+    def holds(self) -> int:
+        """Requests of the workload that all replicas hold at once."""
+        return self.replicas * self.plan.requests_held
+
+    @property
+    def measured(self) -> Literal["speed", "ran", "no"]:
+        """Whether somebody measured the speed of these settings at such a load, or only ran them, or neither."""
+        recipe = next((one for one in self.plan.recipes if one.measured_by), None)
+        if recipe is None or not all(_as_measured(recipe.settings, *change) for change in self.changes.items()):
+            return "no"
+        at = recipe.speed_measured_at
+        return "speed" if at and min(at) <= self.rate.requests <= max(at) else "ran"
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """Candidates, the cheapest first, and how many pairs fell out for which reason."""
+    """Candidates, the cheapest that can be deployed first, and how many pairs fell out for which reason."""
 
     candidates: tuple[Candidate, ...]
     rejected: Mapping[str, int]
+    cheapest: Candidate | None
+    """Of those that cost more than the need allows; None where none does."""
+    most_users: int
+    """About how many users the largest of the pairs that cannot hold all would hold, at the speed asked for; 0: none."""
+
+
+@dataclass(frozen=True)
+class _Short:
+    """Why a pair cannot serve the need, and about how many users it would hold."""
+
+    reason: str
+    most_users: int = 0
 
 
 def recommend(need: Need, *, facts: Catalog | None = None) -> Recommendation:
     """Rank all pairs of the catalog for `need`. Raises SettingsError where no model is meant or the numbers contradict."""
     facts = facts or catalog()
-    if need.prompt_tokens + need.output_tokens > need.context:
-        fact = f"{need.context:,} is less than prompt and answer together, {need.prompt_tokens + need.output_tokens:,}."
-        raise SettingsError.of("--context", fact, fix="Raise it, or lower --prompt-tokens and --output-tokens.")
-    candidates, rejected = [], Counter[str]()
+    _check(need)
+    candidates, dear, rejected = [], [], Counter[str]()
+    most_users = 0
     for model in _wanted(need, facts):
         for accelerator in facts.accelerators.values():
             found = _best(need, model, accelerator, facts)
-            if isinstance(found, str):
-                rejected[found] += 1
-            else:
+            if isinstance(found, _Short):
+                rejected[found.reason] += 1
+                most_users = max(most_users, found.most_users if accelerator.deployable else 0)
+            elif _affordable(need, found):
                 candidates.append(found)
-    ranked = sorted(candidates, key=lambda c: (c.usd_per_hour, -c.rate.per_stream.mid))
-    return Recommendation(tuple(ranked), dict(rejected))
+            else:
+                rejected["too dear"] += 1
+                dear.append(found)
+    return Recommendation(
+        tuple(sorted(candidates, key=_rank)), dict(rejected), min(dear, key=_rank, default=None), most_users
+    )
+
+
+def _check(need: Need) -> None:
+    total = need.prompt_tokens + need.output_tokens
+    if total > need.context:
+        fact = f"{need.context:,} is less than prompt and answer together, {total:,}."
+        raise SettingsError.of("--context", fact, fix="Raise it, or lower --prompt-tokens and --output-tokens.")
+    for key, value in (
+        ("max-usd-per-hour", need.max_usd_per_hour),
+        ("min-tokens-per-second", need.min_tokens_per_second),
+    ):
+        if value is not None and math.isnan(value):
+            raise SettingsError.of(f"--{key}", "is not a number.", fix="Write for example 5, or leave it out.")
+
+
+def _rank(candidate: Candidate) -> tuple[bool, float, float]:
+    return not candidate.plan.accelerator.deployable, candidate.usd_per_hour, -candidate.rate.per_stream.mid
+
+
+def _affordable(need: Need, candidate: Candidate) -> bool:
+    return need.max_usd_per_hour is None or candidate.usd_per_hour <= need.max_usd_per_hour
 
 
 def _wanted(need: Need, facts: Catalog) -> list[Model]:
@@ -83,49 +161,128 @@ def _wanted(need: Need, facts: Catalog) -> list[Model]:
     return wanted
 
 
-def _best(need: Need, model: Model, accelerator: Accelerator, facts: Catalog) -> Candidate | str:
-    """The first variant of a pair that meets the need, least altered first; else why the last one did not."""
-    reason = "too long a context for the model"
+def _best(need: Need, model: Model, accelerator: Accelerator, facts: Catalog) -> Candidate | _Short:
+    """The first variant of a pair that meets the need, least altered first.
+
+    Else the cheapest of those that are only too dear, else why the last variant fell short.
+    """
+    short = _Short("too long a context for the model")
     if need.context > facts.architecture_of(model.id).max_position:
-        return reason
-    for changes in _variants(need, model, accelerator):
-        plan = make_plan("candidate", {"model": model.id, "accelerator": accelerator.id}, changes, facts=facts)
+        return short
+    dear: list[Candidate] = []
+    for changes in _variants(need, model, accelerator, facts):
+        plan = _planned(model, accelerator, changes, facts)
         if plan.refused:
-            reason = "does not fit or cannot load"
+            short = _Short("does not fit or cannot load", short.most_users)
             continue
-        found = _staffed(need, plan, changes)
-        if not isinstance(found, str):
+        found = _staffed(need, plan, changes, facts)
+        if isinstance(found, _Short):
+            short = _Short(found.reason, max(short.most_users, found.most_users))
+        elif _affordable(need, found):
             return found
-        reason = found
-    return reason
+        else:
+            dear.append(found)
+    return min(dear, key=_rank, default=short)
 
 
-def _variants(need: Need, model: Model, accelerator: Accelerator) -> Iterator[dict[str, Any]]:
-    base = {
+def _planned(model: Model, accelerator: Accelerator, changes: Mapping[str, Any], facts: Catalog) -> Plan:
+    return make_plan("candidate", {"model": model.id, "accelerator": accelerator.id}, changes, facts=facts)
+
+
+def _variants(need: Need, model: Model, accelerator: Accelerator, facts: Catalog) -> Iterator[dict[str, Any]]:
+    """What to write for a pair, least altered first: as it is, a smaller KV cache, smaller weights, each again with MTP.
+
+    MTP only on GPU, where its gain was measured, and only where the model has a drafter.
+    """
+    base: dict[str, Any] = {
         "serving.maxModelLen": need.context,
         "workload.promptTokens": need.prompt_tokens,
         "workload.outputTokens": need.output_tokens,
     }
-    yield base
-    smaller_kv = {"serving.kvCacheDtype": "fp8"}
-    yield base | smaller_kv
+    smaller_kv = base | {"serving.kvCacheDtype": "fp8"}
+    plain = [base, smaller_kv]
     if accelerator.backend is Backend.GPU and model.weight_format is WeightFormat.BF16:
-        yield base | smaller_kv | {"serving.quantization": "fp8"}
+        plain.append(smaller_kv | {"serving.quantization": "fp8"})
+    yield from plain
+    if accelerator.backend is Backend.GPU and facts.assistant_of(model.id) is not None:
+        yield from (one | {"serving.speculation.method": "mtp"} for one in plain)
 
 
-def _staffed(need: Need, plan: Plan, changes: Mapping[str, Any]) -> Candidate | str:
-    """The fewest replicas that hold all users at the speed asked for."""
-    held = plan.capacity.requests_held(need.prompt_tokens + need.output_tokens)
-    reason = "too little KV cache for the users"
-    for replicas in range(1, _MOST_REPLICAS + 1):
-        each = math.ceil(need.users / replicas)
-        if each > held:
+def _staffed(need: Need, plan: Plan, changes: Mapping[str, Any], facts: Catalog) -> Candidate | _Short:
+    """The fewest replicas that hold all users at the speed asked for, planned as they would be written."""
+    reason = "cannot hold so many users"
+    for replicas in range(1, _most_replicas(plan.accelerator) + 1):
+        each = -(-need.users // replicas)
+        if each > min(_most_each(plan.accelerator, replicas), plan.requests_held):
             continue
         rate = plan.speed_model.tokens_per_second_at(each)
-        if need.min_tokens_per_second is not None and rate.per_stream.mid < need.min_tokens_per_second:
-            reason = "too slow"
+        if rate.per_stream.mid < need.floor:
+            reason = (
+                "too slow"
+                if need.min_tokens_per_second is not None
+                else f"slower than people read ({need.floor:g} tok/s)"
+            )
             continue
-        if need.max_usd_per_hour is not None and replicas * plan.cost.usd_per_hour > need.max_usd_per_hour:
-            return "too dear"
-        return Candidate(plan, replicas, rate, {**changes, "serving.maxNumSeqs": max(each, 1)})
-    return reason
+        written = {**changes, **_scaling(plan, replicas, each)}
+        final = _planned(plan.model, plan.accelerator, written, facts)
+        if not final.refused and min(final.requests_held, final.engine.max_num_seqs) >= each:
+            return Candidate(final, replicas, rate, written)
+        reason = "too little memory to run so many at once"
+    return _Short(reason, _most_users(need, plan))
+
+
+def _most_replicas(accelerator: Accelerator) -> int:
+    """How many replicas a stack file can ask for, or as many as are looked at."""
+    return {Platform.CLOUD_RUN: _MOST_INSTANCES, Platform.TPU_QUEUED_RESOURCE: len(_SLICES)}.get(
+        accelerator.platform, 1
+    )
+
+
+def _most_each(accelerator: Accelerator, replicas: int) -> int:
+    """How many requests of one replica may run at once: what vLLM is let run, and what reaches it."""
+    if accelerator.platform is Platform.TPU_QUEUED_RESOURCE:
+        return MOST_IN_FLIGHT // replicas
+    return min(MOST_SEQS, MAX_CONCURRENCY) if accelerator.platform is Platform.CLOUD_RUN else MOST_SEQS
+
+
+def _scaling(plan: Plan, replicas: int, each: int) -> dict[str, Any]:
+    """What to write for so many replicas that run so many each; nothing where what stands there already does."""
+    written: dict[str, Any] = {}
+    if replicas > 1 or plan.engine.max_num_seqs < each:
+        written["serving.maxNumSeqs"] = each
+    elif plan.engine.max_num_seqs > plan.requests_held:  # a recipe's, for shorter requests
+        written["serving.maxNumSeqs"] = plan.requests_held
+    if plan.slices is not None:
+        if plan.slices.gateway.in_flight_limit < each:
+            written["scaling.concurrency"] = each
+        return written | ({"tpu.slices": list(_SLICES[:replicas])} if replicas > 1 else {})
+    if replicas > 1:
+        written |= {"scaling.maxInstances": replicas, "scaling.concurrency": each}  # else the first would take them all
+    return written
+
+
+def _most_users(need: Need, plan: Plan) -> int:
+    """About how many users all replicas hold at the speed asked for."""
+
+    def too_slow(each: int) -> bool:
+        return plan.speed_model.tokens_per_second_at(each).per_stream.mid < need.floor
+
+    def held_by(replicas: int) -> int:
+        each = min(_most_each(plan.accelerator, replicas), plan.requests_held)
+        return replicas * bisect.bisect_left(range(1, each + 1), True, key=too_slow)
+
+    return max(held_by(replicas) for replicas in range(1, _most_replicas(plan.accelerator) + 1))
+
+
+_NOT_MEASURED = ("workload", "scaling", "tpu")
+"""Groups that say nothing about one server."""
+_AT_MOST = ("serving.maxModelLen", "serving.maxNumSeqs")
+"""Settings of which a smaller value asks less of a server than the measured one did."""
+
+
+def _as_measured(settings: Mapping[str, object], path: str, value: Any) -> bool:
+    """Whether a change leaves what was measured with `settings` of a recipe as it was."""
+    measured = settings.get(path)
+    if path.partition(".")[0] in _NOT_MEASURED:
+        return True
+    return bool(value <= measured if path in _AT_MOST and isinstance(measured, int) else value == measured)
