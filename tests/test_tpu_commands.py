@@ -265,7 +265,7 @@ class TestStatus:
         """Queue, owner, machine, health, report, specification, maintenance, time left, stage."""
         queue(fake, BLUE, state="ACTIVE")
         found = node(fake)
-        found["createTime"] = datetime.fromtimestamp(now() - 86400 + 1800, UTC).isoformat()
+        ends_in(fake, 1800)
         report(fake, stage="starting")
         steps: list[tuple[dict[str, Any], str]] = [
             ({}, "it ends in 30 min"),
@@ -294,14 +294,35 @@ class TestStatus:
         assert "UNHEALTHY_TPU: a chip is lost" in shown
         assert "maintenance 2027-01-15 10:00 UTC" in " ".join(shown.split())
 
-    def test_the_last_hour_asks_for_a_further_slice(self, fake: FakeGoogle) -> None:
+    @pytest.mark.parametrize("tells", [True, False])
+    def test_the_last_hour_asks_for_a_further_slice(
+        self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str], tells: bool
+    ) -> None:
+        """By Google's own word for the end, which a machine that took long to come keeps apart from its creation."""
+        fake.tpu.configure(tells_end=tells)
         queue(fake, BLUE, state="ACTIVE")
         report(fake)
-        node(fake)["createTime"] = datetime.fromtimestamp(now() - 86400 + 1800, UTC).isoformat()
+        if tells:
+            ends_in(fake, 1800)
+        else:
+            node(fake)["createTime"] = datetime.fromtimestamp(now() - 86400 + 1800, UTC).isoformat()
         (row,) = statuses(fake)
         assert 1700 < (row.left_s or 0) <= 1800
         assert "queue a further slice" in row.next
-        assert row.serving
+        assert (row.serving, row.ends_guessed) == (True, not tells)
+        assert run(["tpu", "status", "v6e4"]) == 0
+        shown = " ".join(capsys.readouterr().out.split())
+        assert ("left by its run duration, since Google does not say" in shown) is not tells
+
+    @pytest.mark.parametrize("text", ["", "soon", "2026-13-45T00:00:00Z"])
+    def test_an_end_that_cannot_be_read_is_guessed(self, fake: FakeGoogle, text: str) -> None:
+        queue(fake, BLUE, state="ACTIVE")
+        node(fake)["schedulingConfig"] = {"terminationTimestamp": text}
+        (row,) = statuses(fake)
+        assert (row.ends_guessed, 86300 < (row.left_s or 0) <= 86400) == (True, True)
+        node(fake)["createTime"] = text
+        (row,) = statuses(fake)
+        assert (row.ends_at, row.left_s) == ("", None)
 
     def test_what_was_granted_counts_and_not_what_the_file_says_now(
         self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]
@@ -309,6 +330,7 @@ class TestStatus:
         queue(fake, BLUE, state="ACTIVE")
         report(fake)
         record(fake)["runDuration"] = {"maxRunDuration": "7200s"}
+        del node(fake)["schedulingConfig"]
         assert run(["tpu", "status", "v6e4"]) == 0
         shown = " ".join(capsys.readouterr().out.split())
         assert "2 h left" in shown
@@ -320,6 +342,7 @@ class TestStatus:
         for key in ("runDuration", "provisioningModel"):
             record(fake).pop(key)
         record(fake)["spot"] = {}
+        del node(fake)["schedulingConfig"]
         (row,) = statuses(fake)
         assert (row.left_s, row.ends_at, row.serving) == (None, "", True)
         assert "granted as spot" in row.granted
@@ -331,8 +354,25 @@ class TestStatus:
         (row,) = answer(capsys, "tpu", "status", "v6e4", code=1)["slices"]
         asked = datetime.fromisoformat(record(fake)["createTime"])
         assert abs((datetime.fromisoformat(row["expiresAt"]) - asked).total_seconds() - 14400) < 2
+        assert (row["expiresGuessed"], row["expired"]) == (False, False)
         assert run(["tpu", "status", "v6e4"]) == 1
-        assert f"{datetime.fromisoformat(row['expiresAt']):%Y-%m-%d %H:%M} UTC" in capsys.readouterr().out
+        shown = capsys.readouterr().out
+        assert f"ends {datetime.fromisoformat(row['expiresAt']):%Y-%m-%d %H:%M} UTC" in shown
+        assert "if tpu.validUntilDuration" not in shown
+        del record(fake)["queueingPolicy"]
+        assert run(["tpu", "status", "v6e4"]) == 1
+        assert "UTC, if tpu.validUntilDuration was what it is now" in " ".join(capsys.readouterr().out.split())
+
+    def test_one_that_stands_in_the_queue_after_its_end_is_to_be_asked_for_anew(
+        self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        queue(fake, BLUE)
+        record(fake)["createTime"] = datetime.fromtimestamp(now() - 14400 - 660, UTC).isoformat()
+        (row,) = statuses(fake)
+        assert (row.expired, row.serving) == (True, False)
+        assert "pulumi up removes it and asks anew" in row.next
+        assert run(["tpu", "status", "v6e4"]) == 1
+        assert "the request ended" in capsys.readouterr().out
 
     def test_a_change_under_way_is_shown_with_its_progress(
         self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]
@@ -510,6 +550,12 @@ def report(fake: FakeGoogle, *, ago_s: float = 0, **fields: Any) -> None:
     at = datetime.fromtimestamp(now() - ago_s, UTC).isoformat()
     said = {"schema": 1, "at": at, "stage": "serving", "running": spec_hash(), "errors": [], **fields}
     fake.tpu.set_guest_attributes(BLUE, {"gemma4/status": json.dumps(said)})
+
+
+def ends_in(fake: FakeGoogle, seconds: float) -> None:
+    """Google says of the machine when it ends."""
+    end = datetime.fromtimestamp(now() + seconds, UTC).isoformat()
+    node(fake)["schedulingConfig"] = {"terminationTimestamp": end}
 
 
 def statuses(fake: FakeGoogle) -> list[SliceStatus]:

@@ -28,6 +28,7 @@ LATE_QUOTA: dict[str, Any] = {
 }
 STATES = [state for state in QueueState if state is not QueueState.UNKNOWN]
 QUEUED = "/queuedResources"
+FULL = f"projects/demo-project/locations/{ZONE}/queuedResources/{NAME}"
 
 
 @pytest.fixture
@@ -463,6 +464,97 @@ class TestWaiting:
         assert fake.tpu.created == 2
 
 
+HOUR = 3600.0
+
+
+class TestAnExpiredRequest:
+    """Google's page says that it remains in the queue after it has expired."""
+
+    @pytest.fixture(autouse=True)
+    def _no_capacity(self, fake: FakeGoogle) -> None:
+        fake.tpu.configure(stop_at="WAITING_FOR_RESOURCES")
+
+    def wait_in_vain(self, stack: SliceStack) -> None:
+        with refused("No capacity", "keeps its place"):
+            stack.up()
+
+    def test_it_is_asked_for_anew_and_nothing_is_left_of_it(
+        self, stack: SliceStack, fake: FakeGoogle, clock: Clock
+    ) -> None:
+        asked = clock.now
+        for _ in range(3):
+            self.wait_in_vain(stack)
+        assert fake.tpu.created == 1
+        clock.now = asked + 4 * HOUR + 660
+        clock.at(30, lambda: fake.tpu.configure(stop_at=""))
+        stack.up()
+        assert stack.done == ["replace queue", "create node", "create spec"]
+        assert (fake.tpu.created, queued(fake), stack.output("node", "state")) == (2, [NAME], "ACTIVE")
+
+    def test_five_hours_of_ups_ask_twice(self, stack: SliceStack, fake: FakeGoogle, clock: Clock) -> None:
+        began = clock.now
+        while clock.now < began + 5 * HOUR:
+            with refused():
+                stack.up()
+        assert (fake.tpu.created, len(queued(fake))) == (2, 1)
+
+    def test_an_end_during_the_wait_ends_the_wait(self, stack: SliceStack, clock: Clock) -> None:
+        stack.wait_s = int(6 * HOUR)
+        began = clock.now
+        with refused("WAITING_FOR_RESOURCES still, though its time in the queue is over", "asks anew"):
+            stack.up()
+        assert 4 * HOUR < clock.now - began < 4.3 * HOUR
+
+    @pytest.mark.parametrize("tenth_of_the_grace", [-1, 1, 9])
+    def test_it_is_left_alone_for_ten_minutes(self, stack: SliceStack, clock: Clock, tenth_of_the_grace: int) -> None:
+        self.wait_in_vain(stack)
+        clock.now += 4 * HOUR - 1200 + 60 * tenth_of_the_grace
+        stack.refresh()
+        assert stack.output("queue", "state") == "WAITING_FOR_RESOURCES"
+
+    @pytest.mark.parametrize(
+        "record",
+        [
+            {"createTime": ""},
+            {"createTime": "yesterday"},
+            {"queueingPolicy": {"validUntilTime": "2099-01-01T00:00:00Z"}},
+        ],
+        ids=["no creation", "unreadable", "a later end"],
+    )
+    def test_one_whose_end_is_not_known_or_later_is_left_alone(
+        self, stack: SliceStack, fake: FakeGoogle, clock: Clock, record: dict[str, Any]
+    ) -> None:
+        self.wait_in_vain(stack)
+        fake.tpu.resources[FULL].update(record)
+        clock.now += 9 * HOUR
+        stack.refresh()
+        assert stack.output("queue", "state") == "WAITING_FOR_RESOURCES"
+
+    @pytest.mark.parametrize(
+        "policy", [{}, {"validUntilDuration": "soon"}, {"validInterval": {"endTime": "2027-01-15T12:00:00.123456789Z"}}]
+    )
+    def test_its_end_is_the_record_s_own_or_else_what_was_asked(
+        self, stack: SliceStack, fake: FakeGoogle, clock: Clock, policy: dict[str, Any]
+    ) -> None:
+        self.wait_in_vain(stack)
+        fake.tpu.resources[FULL]["queueingPolicy"] = policy
+        stack.inputs["valid_until_duration_s"] = 86400  # which reaches only the next request
+        clock.now += 4 * HOUR
+        stack.refresh()
+        assert stack.output("queue", "state") == "EXPIRED"
+
+    def test_one_that_a_killed_process_left_is_not_adopted(
+        self, stack: SliceStack, fake: FakeGoogle, clock: Clock
+    ) -> None:
+        stack.up_killed()
+        clock.now += 4 * HOUR + 660
+        fake.tpu.configure(stop_at="")
+        fake.tpu.advance(NAME, to="WAITING_FOR_RESOURCES")
+        fake.tpu.configure(pace=3)
+        stack.up()
+        assert (fake.tpu.created, queued(fake)) == (2, [NAME])
+
+
 class TestAfterServing:
     @pytest.mark.parametrize("state", ["FAILED", "SUSPENDED", "SUSPENDING", "DELETING"])
     def test_an_ended_slice_is_removed_and_queued_anew(self, stack: SliceStack, fake: FakeGoogle, state: str) -> None:
@@ -506,12 +598,13 @@ class TestAfterServing:
             ("zone", "us-east5-b"),
         ],
     )
+    @pytest.mark.parametrize("tells", [True, False], ids=["known end", "guessed end"])
     def test_a_slice_that_may_be_serving_is_not_replaced_unasked(
-        self, stack: SliceStack, fake: FakeGoogle, clock: Clock, key: str, value: Any
+        self, stack: SliceStack, fake: FakeGoogle, clock: Clock, key: str, value: Any, tells: bool
     ) -> None:
+        fake.tpu.configure(tells_end=tells)
         stack.up()
-        started = next(iter(fake.tpu.nodes.values()))
-        started["createTime"] = _moment(clock.now - 7200)
+        clock.now += 7200
         stack.inputs[key] = value
         with refused("may be serving (ACTIVE)", key, "22 h of its 24 h left", "tpu.replaceActive true"):
             stack.up()
@@ -846,9 +939,3 @@ def test_no_story_loses_a_slice(stack: SliceStack, fake: FakeGoogle, seed: int) 
 
 def _interrupt() -> None:
     raise KeyboardInterrupt
-
-
-def _moment(seconds: float) -> str:
-    from datetime import UTC, datetime
-
-    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")

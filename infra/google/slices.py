@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
 from infra.google.session import GoogleSession
 from infra.google.tpu import TpuZone
-from infra.google.tpu_types import QueuedResource, QueueState, SliceRequest
+from infra.google.tpu_types import Node, QueuedResource, QueueState, SliceRequest
 from infra.planning.quantities import read_duration
 
 IDENTITY = ("app", "stack", "slice")
@@ -15,6 +16,7 @@ IDENTITY = ("app", "stack", "slice")
 
 _DELETE_S = 3 * 3600.0  # nobody can end PROVISIONING, which was seen to last two hours
 _DELETE_POLL_S = 2.0
+_EXPIRED_S = 600.0  # a clock may be wrong, and Google late
 
 
 def is_ours(found: QueuedResource, labels: Mapping[str, str], created: str = "") -> bool:
@@ -64,16 +66,65 @@ def clear(
         remove(TpuZone.at(session, place), place["queued_id"], labels, progress)
 
 
-def seconds_left(started: str, max_run_duration_s: int | None, now: float) -> float | None:
-    """Seconds until a slice ends that `started` (RFC 3339); None where it has no end or did not say when it began."""
-    if max_run_duration_s is None or not started:
+@dataclass(frozen=True)
+class End:
+    """When something ends, as the clock counts; `guessed` where Google's record does not say so and our settings do."""
+
+    at: float
+    guessed: bool
+
+
+def run_end(node: Node | None, max_run_duration_s: int | None) -> End | None:
+    """When Google ends a machine; without its word, its run duration after it was created. None where neither is known."""
+    if node is None:
         return None
-    return max(0.0, seconds_since_1970(started) + max_run_duration_s - now)
+    said, created = _moment(node.terminates), _moment(node.create_time)
+    if said is not None:
+        return End(said, guessed=False)
+    if created is None or max_run_duration_s is None:
+        return None
+    return End(created + max_run_duration_s, guessed=True)
+
+
+def request_end(found: QueuedResource, asked_s: float | None) -> End | None:
+    """When a request leaves the queue by its own record, or else `asked_s` after it was made. None where neither tells."""
+    policy, created = found.policy, _moment(found.create_time)
+    until = _moment(str(policy.get("validUntilTime") or (policy.get("validInterval") or {}).get("endTime") or ""))
+    if until is not None:
+        return End(until, guessed=False)
+    valid_s = _seconds(str(policy.get("validUntilDuration") or ""))
+    if created is None or (valid_s is None and asked_s is None):
+        return None
+    return End(created + (valid_s if valid_s is not None else asked_s or 0.0), guessed=valid_s is None)
+
+
+def is_expired(found: QueuedResource, now: float, asked_s: float | None = None) -> bool:
+    """Whether a request still stands in the queue ten minutes after its end: Google leaves it there, and serves it no more.
+
+    False where its end is not known.
+    """
+    end = request_end(found, asked_s) if found.state.waits else None
+    return end is not None and now > end.at + _EXPIRED_S
 
 
 def seconds_since_1970(moment: str) -> float:
     """An RFC 3339 moment as the clock counts it."""
     return datetime.fromisoformat(moment).timestamp()
+
+
+def _moment(text: str) -> float | None:
+    try:
+        return seconds_since_1970(text)
+    except ValueError:
+        return None
+
+
+def _seconds(text: str) -> float | None:
+    """A duration as Google spells it, `14400s`."""
+    try:
+        return float(text.removesuffix("s"))
+    except ValueError:
+        return None
 
 
 def _differences(found: QueuedResource, request: SliceRequest) -> Iterator[str]:

@@ -128,7 +128,8 @@ class Operation:
 class QueuedResource:
     """`create_time` (RFC 3339) is new for each generation of a name; `refused` says why it FAILED, `labels` whose it is.
 
-    `initiator` is USER or SERVICE: who began the present state. `node` is the node as it was asked for.
+    `initiator` is USER or SERVICE: who began the present state. `policy` (queueingPolicy) says how long it may wait, `node`
+    is the node as it was asked for.
     """
 
     id: str
@@ -140,6 +141,7 @@ class QueuedResource:
     refused: Cause
     provisioning: Provisioning
     max_run_duration: str
+    policy: Mapping[str, Any]
     node: Mapping[str, Any]
 
     @property
@@ -171,6 +173,7 @@ class QueuedResource:
             refused=cause_of(state.get("failedData", {}).get("error") or {}),
             provisioning=_provisioning(raw),
             max_run_duration=raw.get("runDuration", {}).get("maxRunDuration", ""),
+            policy=raw.get("queueingPolicy") or {},
             node=spec.get("node", {}),
         )
 
@@ -185,13 +188,16 @@ class QueuedListing:
 
 @dataclass(frozen=True)
 class Node:
-    """A TPU machine. `address` is internal, of worker 0, and empty until it has one; `id` is the numeric one."""
+    """A TPU machine. `address` is internal, of worker 0, and empty until it has one; `id` is the numeric one. `terminates`
+    (RFC 3339) is when Google ends it, empty where it does not say.
+    """
 
     name: str
     id: str
     state: str
     address: str
     create_time: str
+    terminates: str
     queued_resource: str
     health: str
     problem: str
@@ -214,6 +220,7 @@ class Node:
             state=raw.get("state", ""),
             address=endpoint.get("ipAddress", ""),
             create_time=raw.get("createTime", ""),
+            terminates=raw.get("schedulingConfig", {}).get("terminationTimestamp", ""),
             queued_resource=raw.get("queuedResource", "").rsplit("/", 1)[-1],
             health=raw.get("health", ""),
             problem="; ".join(filter(None, [raw.get("healthDescription", ""), *symptoms])),

@@ -40,8 +40,9 @@ class Supervisor:
 @dataclass(frozen=True)
 class SliceStatus:
     """`left_s` is the time until the run duration ends, `waited_s` since the request, `age_s` since the machine came;
-    None where that is not known. `ends_at` and `expires_at` (of a request that waits) are RFC 3339, `granted` says how
-    what was granted differs from the file. `serving` and `next` are the judgement.
+    None where that is not known. `ends_at` and `expires_at` (of a request that waits) are RFC 3339; each is `guessed` where
+    it follows from settings instead of Google's record. `expired`: the request stands in the queue after its end. `granted`
+    says how what was granted differs from the file. `serving` and `next` are the judgement.
     """
 
     name: str
@@ -57,9 +58,12 @@ class SliceStatus:
     supervisor: Supervisor = field(default_factory=Supervisor)
     waited_s: float | None = None
     expires_at: str = ""
+    expires_guessed: bool = False
+    expired: bool = False
     age_s: float | None = None
     left_s: float | None = None
     ends_at: str = ""
+    ends_guessed: bool = False
     granted: str = ""
     serving: bool = False
     next: str = ""
@@ -105,6 +109,8 @@ def _queue(seen: SliceStatus) -> str:
         return "it has ended and holds quota: pulumi up replaces it, gemma4 tpu husks --delete only removes it"
     if state.over:
         return "it is ending: wait a minute, then pulumi up asks for another"
+    if seen.expired:
+        return "its time in the queue is over, and Google left it there: pulumi up removes it and asks anew"
     if state.waits:
         return "it waits for capacity: nothing to do, or see gemma4 zones for other zones"
     return "" if state is QueueState.ACTIVE else "it is being set up: look again in some minutes"

@@ -10,7 +10,7 @@ from typing import Any
 
 from infra.errors import GoogleError
 from infra.google.session import GoogleSession
-from infra.google.slices import is_ours, seconds_left, seconds_since_1970
+from infra.google.slices import is_expired, is_ours, request_end, run_end, seconds_since_1970
 from infra.google.tpu import TpuZone
 from infra.google.tpu_types import Node, Provisioning, QueuedResource
 from infra.ops.slice_judgement import SliceStatus, Supervisor, judge
@@ -72,7 +72,8 @@ def _seen(zone: TpuZone, plan: Plan, slices: SlicesPlan, name: str) -> SliceStat
         queue=queued.state.value,
         why=queued.error,
         waited_s=_age_s(queued.create_time, now),
-        expires_at=_expires_at(queued, slices),
+        expired=is_expired(queued, now, slices.valid_until_duration_s),
+        **_expiry(queued, slices),
         granted=_granted(queued, slices),
     )
     node = zone.node(slice_id)
@@ -80,7 +81,7 @@ def _seen(zone: TpuZone, plan: Plan, slices: SlicesPlan, name: str) -> SliceStat
 
 
 def _with_machine(seen: SliceStatus, node: Node, supervisor: Supervisor, run_s: int | None, now: float) -> SliceStatus:
-    left_s = seconds_left(node.create_time, run_s, now)
+    end = run_end(node, run_s)
     return replace(
         seen,
         node=node.state,
@@ -90,8 +91,9 @@ def _with_machine(seen: SliceStatus, node: Node, supervisor: Supervisor, run_s: 
         maintenance=node.maintenance,
         supervisor=supervisor,
         age_s=_age_s(node.create_time, now),
-        left_s=left_s,
-        ends_at="" if left_s is None or run_s is None else moment(seconds_since_1970(node.create_time) + run_s),
+        left_s=None if end is None else max(0.0, end.at - now),
+        ends_at="" if end is None else moment(end.at),
+        ends_guessed=end is not None and end.guessed,
     )
 
 
@@ -120,11 +122,9 @@ def _terms(provisioning: str, run_s: int | None) -> str:
     return provisioning if run_s is None else f"{provisioning} for {read_duration(run_s)}"
 
 
-def _expires_at(queued: QueuedResource, slices: SlicesPlan) -> str:
-    """By the file: Google's record does not show for how long was asked."""
-    if not queued.state.waits or not queued.create_time:
-        return ""
-    return moment(seconds_since_1970(queued.create_time) + slices.valid_until_duration_s)
+def _expiry(queued: QueuedResource, slices: SlicesPlan) -> dict[str, Any]:
+    end = request_end(queued, slices.valid_until_duration_s) if queued.state.waits else None
+    return {} if end is None else {"expires_at": moment(end.at), "expires_guessed": end.guessed}
 
 
 def _preparing(said: Mapping[str, Any]) -> str:

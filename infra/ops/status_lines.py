@@ -44,7 +44,9 @@ def _queue(one: SliceStatus) -> str:
     if not one.node and one.waited_s is not None:
         queue += f" for {read_duration(one.waited_s)}"
     if one.expires_at:
-        queue += f"; the request ends {when(one.expires_at)}, if tpu.validUntilDuration was what it is now"
+        verb = "ended" if one.expired else "ends"
+        unless = ", if tpu.validUntilDuration was what it is now" if one.expires_guessed else ""
+        queue += f"; the request {verb} {when(one.expires_at)}{unless}"
     return queue
 
 
@@ -52,7 +54,8 @@ def _machine(one: SliceStatus) -> str:
     health = ": ".join(filter(None, (one.health, one.problem)))
     parts = [f"{one.node} at {one.address or '?'}", *([health] if health else [])]
     if one.ends_at and one.left_s is not None:
-        parts.append(f"ends {when(one.ends_at)}, {read_duration(one.left_s)} left")
+        source = " by its run duration, since Google does not say" if one.ends_guessed else ""
+        parts.append(f"ends {when(one.ends_at)}, {read_duration(one.left_s)} left{source}")
     return "; ".join(parts)
 
 

@@ -19,7 +19,7 @@ from infra.errors import GoogleError
 from infra.google import tpu_types
 from infra.google.refusals import Refusal
 from infra.google.session import GoogleSession
-from infra.google.slices import clear, is_ours, remove, seconds_left
+from infra.google.slices import clear, is_expired, is_ours, remove, run_end
 from infra.google.tpu import TpuZone
 from infra.google.tpu_types import Provisioning, QueueState, SliceRequest
 from infra.planning.quantities import read_duration
@@ -32,6 +32,9 @@ UNSEEN = "UNKNOWN"
 
 REFUSED = "REFUSED"
 """State of a further slice that Google did not take for now: the next `up` asks again."""
+
+EXPIRED = "EXPIRED"
+"""State of a request that Google left in the queue after its end: it is served no more, and the next `up` asks anew."""
 
 # What no entry can change. Labels, tags, metadata and the queue's patience are read at its creation and then let be.
 _FIXED = (
@@ -46,7 +49,7 @@ _FIXED = (
     "provisioning",
     "max_run_duration_s",
 )
-_GONE = (REFUSED, *(state.value for state in QueueState if state.over))
+_GONE = (REFUSED, EXPIRED, *(state.value for state in QueueState if state.over))
 _NOTHING_TAKEN = (Refusal.QUOTA, Refusal.UNSUPPORTED, Refusal.CAPACITY)
 
 
@@ -132,7 +135,10 @@ class QueuedResourceProvider(Provider):
             fail(str(error))
         if found is None or not is_ours(found, props["labels"], props["created"]):
             return ReadResult("", {})
-        return ReadResult(id_, {**props, **_seen(found)})
+        seen = _seen(found)
+        if is_expired(found, self.session().clock(), float(props["valid_until_duration_s"])):
+            seen["state"] = EXPIRED
+        return ReadResult(id_, {**props, **seen})
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
         """An ended slice is replaced; one that may be serving only with permission; metadata is not looked at."""
@@ -167,13 +173,14 @@ class QueuedResourceProvider(Provider):
             found = zone.get(olds["queued_id"])
             if found is None or found.state.over or found.state.waits:
                 return
-            node = zone.node(olds["queued_id"])
-            state, started = found.state.value, node.create_time if node else ""
+            state, node = found.state.value, zone.node(olds["queued_id"])
         except GoogleError:
-            state, started = str(olds.get("state")), ""  # what cannot be seen may be serving
+            state, node = str(olds.get("state")), None  # what cannot be seen may be serving
         run = int(olds.get("max_run_duration_s") or 0)
-        left = seconds_left(started, run or None, session.clock())
-        thrown = "" if left is None else f" with {read_duration(left)} of its {read_duration(run)} left"
+        end = run_end(node, run or None)
+        left = None if end is None else max(0.0, end.at - session.clock())
+        of_all = f" of its {read_duration(run)}" if run else ""
+        thrown = "" if left is None else f" with {read_duration(left)}{of_all} left"
         fail(
             f"{olds['queued_id']} may be serving ({state}), and a change of {', '.join(keys)} would give it back{thrown}; "
             "whether there is capacity for another is unknown. Undo the change, or allow it: "

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from infra.errors import GoogleError
 from infra.google.errors import is_ambiguous
-from infra.google.slices import IDENTITY, differences, is_ours, remove
+from infra.google.slices import IDENTITY, differences, is_expired, is_ours, remove
 from infra.google.tpu import TpuZone
 from infra.google.tpu_types import Operation, QueuedResource, QueueState, SliceRequest, queued_resource_body
 from infra.providers.base import Progress
@@ -56,7 +56,8 @@ def _is_wanted(
     """Whether what stands under our name is the slice that we want; False once the name is free. Raises GoogleError."""
     if not is_ours(found, request.labels):
         raise _strangers(found, request)
-    if not found.state.over:
+    expired = is_expired(found, zone.session.clock(), request.valid_until_duration_s)
+    if not found.state.over and not expired:
         wrong = differences(found, request)
         if not wrong:
             progress(f"{found.id} is in the queue already ({found.state.value}): going on with it")
@@ -69,7 +70,8 @@ def _is_wanted(
                 status=409,
                 reason="MAY_BE_SERVING",
             )
-    progress(f"removing what is left of {found.id} ({found.state.value}): it holds the name and the quota")
+    state = f"{found.state.value}, expired" if expired else found.state.value
+    progress(f"removing what is left of {found.id} ({state}): it holds the name and the quota")
     remove(zone, found.id, request.labels, progress, created=found.create_time)
     return False
 

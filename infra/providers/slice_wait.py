@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from infra.errors import GoogleError
 from infra.google.errors import is_transient
+from infra.google.slices import is_expired
 from infra.google.tpu import TpuZone
 from infra.google.tpu_types import Node, QueuedResource, QueueState
 from infra.planning.quantities import read_duration
@@ -70,7 +71,9 @@ def wait_for_node(zone: TpuZone, wait: Wait, *, progress: Progress, warn: Progre
 def _trouble(zone: TpuZone, wait: Wait, look: _Look, *, may_wait: bool) -> str:
     """Why there is nothing to wait for any more; empty while there is."""
     if look.queued is not None and look.queued.state.over:
-        return _over(zone, wait, look.queued)
+        return _over(zone, wait, look.queued, look.queued.state.value)
+    if look.queued is not None and is_expired(look.queued, zone.session.clock()):
+        return _over(zone, wait, look.queued, f"{look.queued.state.value} still, though its time in the queue is over")
     if not may_wait:
         return _in_vain(zone, wait, look, f"within {read_duration(wait.limit_s)}")
     if wait.behind and not _waits(zone, wait.behind):
@@ -100,14 +103,17 @@ def _waits(zone: TpuZone, queued_id: str) -> bool:
         look = _look(zone, queued_id)
     except GoogleError:
         return False  # whoever waits for that one will say so
-    return look.queued is not None and (look.queued.state.waits or look.queued.state is QueueState.PROVISIONING)
+    queued = look.queued
+    if queued is None or is_expired(queued, zone.session.clock()):
+        return False
+    return queued.state.waits or queued.state is QueueState.PROVISIONING
 
 
-def _over(zone: TpuZone, wait: Wait, queued: QueuedResource) -> str:
+def _over(zone: TpuZone, wait: Wait, queued: QueuedResource, state: str) -> str:
     why = f": {queued.error.rstrip('.')}" if queued.error else ""
     place = zone.hint(queued.refused.kind) or "`gemma4 zones` shows where else to ask (tpu.zone)."
     return (
-        f"The request {wait.queued_id} for {wait.accelerator_type} in {zone.zone} is {queued.state.value}{why}. It serves "
+        f"The request {wait.queued_id} for {wait.accelerator_type} in {zone.zone} is {state}{why}. It serves "
         f"nothing and holds quota. Run `pulumi up` again: it removes this one and asks anew. {place}"
     )
 

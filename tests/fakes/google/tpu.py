@@ -44,6 +44,7 @@ class Tpu(TpuNodes):
         self.stop_at = ""
         self.waiting_name = "WAITING_FOR_RESOURCES"  # or ACCEPTED, as older servers say
         self.deletion_looks = 1  # GETs that still find a deleted one in DELETING
+        self.tells_end = True  # of a machine with a run duration, as Google does in its schedulingConfig
         self.refuses_deletion_late = False  # in the operation instead of the answer, while PROVISIONING
         self.unreachable: list[str] = []
         self.flex_zones = {"us-east5-a", "us-east5-b", "europe-west4-a", "asia-northeast1-b"}
@@ -75,7 +76,14 @@ class Tpu(TpuNodes):
             failure = {"code": 8, "message": error or no_capacity(name.split("/")[3])}
             record["state"]["failedData"] = {"error": failure}
         if target in ("PROVISIONING", "ACTIVE"):
-            self.add_node(name, record["tpu"]["nodeSpec"][0], "READY" if target == "ACTIVE" else "CREATING")
+            spec = record["tpu"]["nodeSpec"][0]
+            self.add_node(name, spec, "READY" if target == "ACTIVE" else "CREATING")
+            run = record.get("runDuration", {}).get("maxRunDuration", "")
+            if target == "ACTIVE" and run and self.tells_end:
+                end = self.world.at(float(run.removesuffix("s")))
+                self.nodes[f"{spec['parent']}/nodes/{spec['nodeId']}"]["schedulingConfig"] = {
+                    "terminationTimestamp": end
+                }
         if target in ("FAILED", "SUSPENDED"):
             self.remove_nodes_of(name)
 
