@@ -40,7 +40,7 @@ def deploy(plan: Plan, secrets: Secrets) -> Outputs:
 
 def _cloud_run(plan: Plan, secrets: Secrets) -> Outputs:
     foundation = Foundation("foundation", FoundationArgs(plan, secrets.hf_token))
-    images = Images("images", ImagesArgs(plan, foundation.apis))
+    images = Images("images", ImagesArgs(plan, foundation))
     from_hub = plan.settings.weights.source == "huggingface"
     network = None if from_hub else Network("network", NetworkArgs(plan, foundation.apis))
     weights = None if from_hub else Weights("weights", WeightsArgs(plan, foundation))
@@ -57,7 +57,7 @@ def _cloud_run(plan: Plan, secrets: Secrets) -> Outputs:
                 *images.ready,
                 *(network.ready if network else []),
                 *(weights.ready if weights else []),
-                foundation.settled("server", foundation.runtime, grants),
+                foundation.settled("server", [foundation.runtime, *grants]),
             ],
         ),
     )
@@ -120,7 +120,7 @@ def _for_review(plan: Plan) -> Mapping[str, Any]:
 
 def _tpu(plan: Plan, slices: SlicesPlan, secrets: Secrets) -> Outputs:
     foundation = Foundation("foundation", FoundationArgs(plan, secrets.hf_token))
-    images = Images("images", ImagesArgs(plan, foundation.apis))
+    images = Images("images", ImagesArgs(plan, foundation))
     network = Network("network", NetworkArgs(plan, foundation.apis))
     slice_network = SliceNetwork("slice-network", SliceNetworkArgs(plan, slices, network))
     access = SliceAccess("slice-access", SliceAccessArgs(plan, foundation, images))

@@ -352,6 +352,35 @@ UNREADABLE = (
         ),
     ),
     Example(
+        "a Docker Hub account without its token",
+        "gemma4:images: {dockerHubUser: my-company}",
+        (
+            "images.dockerHubSecret: is missing beside images.dockerHubUser. Docker Hub takes an account and its token "
+            "together. Write both, or neither.",
+        ),
+    ),
+    Example(
+        "a Docker Hub account for a build",
+        "gemma4:images: {mode: build, dockerHubUser: my-company, dockerHubSecret: docker-hub-token}",
+        (
+            "images.dockerHubUser: is set with images.mode: build. There is no mirror, so nobody would use it. Take both "
+            "out, and run `docker login` before `pulumi up`.",
+        ),
+    ),
+    Example(
+        "a Docker Hub token for the name of a secret",
+        "gemma4:images: {dockerHubUser: my-company, dockerHubSecret: dckr_pat_0123456789abcdefghij}",
+        (
+            f"images.dockerHubSecret: holds a token itself. {IN_CLEAR} Take it out, revoke it, and put a new one into "
+            "Secret Manager: gcloud secrets create docker-hub-token --data-file=-",
+        ),
+    ),
+    Example(
+        "a time to settle that is none",
+        "gemma4:access: {settleTime: 1h}",
+        ("access.settleTime: '1h' is too long; write 15m or less.",),
+    ),
+    Example(
         "two tokens",
         """
         gemma4:hfToken: {secure: AAABAJ}

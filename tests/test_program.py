@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from pulumi.runtime import mocks
@@ -242,10 +242,60 @@ class TestTheToken:
         assert len(of_type(ran, ":SecretIamMember")) == 1
 
 
+class TestDockerHub:
+    """The mirror pulls as an account where one is named; its token is Artifact Registry's to read, and nobody else's."""
+
+    IMAGES: ClassVar[dict[str, Any]] = {"dockerHubUser": "my-company", "dockerHubSecret": "docker-hub-token"}
+
+    @platforms
+    @both
+    def test_an_account_is_the_repository_s_with_its_token_by_reference(self, name: str, preview: bool) -> None:
+        outputs = None if preview else known_outputs
+        ran = run_program(ROOT, name, config_of(name, images=self.IMAGES), preview=preview, outputs=outputs)
+        assert ran.exit_code == 0
+        (repository,) = of_type(ran, "artifactregistry/repository:Repository")
+        version = f"projects/{PROJECT}/secrets/docker-hub-token/versions/latest"
+        assert repository.inputs["remoteRepositoryConfig"]["upstreamCredentials"] == {
+            "usernamePasswordCredentials": {"username": "my-company", "passwordSecretVersion": version}
+        }
+
+    @platforms
+    def test_google_s_agent_may_read_it_before_the_repository_is_made(self, name: str) -> None:
+        config = config_of(name, images=self.IMAGES)
+        ran = run_program(ROOT, name, config, preview=False, outputs=known_outputs)
+        (repository,) = of_type(ran, "artifactregistry/repository:Repository")
+        (agent,) = of_type(ran, ":ServiceIdentity")
+        (grant,) = of_type(ran, ":SecretIamMember")
+        assert agent.inputs["service"] == "artifactregistry.googleapis.com"
+        assert grant.inputs["member"] == known_outputs(agent)["member"]  # type: ignore[arg-type]
+        assert grant.inputs["secretId"] == f"projects/{PROJECT}/secrets/docker-hub-token"
+        assert grant.inputs["role"] == "roles/secretmanager.secretAccessor"
+        assert grant.urn in repository.depends_on
+        waits = [item for item in of_type(ran, ":Settled") if item.urn in repository.depends_on]
+        assert {grant.urn, agent.urn} <= set(waits[0].depends_on)
+        assert "secretmanager.googleapis.com" in {
+            item.inputs["service"] for item in of_type(ran, "projects/service:Service")
+        }
+
+    @platforms
+    def test_another_project_s_secret_is_named_in_full(self, name: str) -> None:
+        full = "projects/shared/secrets/docker-hub-token"
+        ran = run_with(name, images={**self.IMAGES, "dockerHubSecret": full})
+        (grant,) = of_type(ran, ":SecretIamMember")
+        assert grant.inputs["secretId"] == full
+
+    @platforms
+    def test_without_an_account_it_pulls_as_nobody(self, name: str) -> None:
+        ran = run(name)
+        (repository,) = of_type(ran, "artifactregistry/repository:Repository")
+        assert "upstreamCredentials" not in repository.inputs["remoteRepositoryConfig"]
+        assert of_type(ran, ":ServiceIdentity") == []
+
+
 class TestNewGrants:
     """What a job, a server or a machine may do must count before it starts, not only be granted."""
 
-    WAYS: tuple[dict[str, Any], ...] = (
+    WAYS: ClassVar[tuple[dict[str, Any], ...]] = (
         {},
         {"weights": {"source": "existing", "bucket": "theirs"}},
         {"weights": {"source": "huggingface"}, "hfTokenSecret": "hf-token"},

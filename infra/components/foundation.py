@@ -75,24 +75,22 @@ class Foundation(pulumi.ComponentResource):
         )
         return [grant, *self._token_ready]
 
-    def settled(
-        self, role: str, account: gcp.serviceaccount.Account, grants: Sequence[pulumi.Resource]
-    ) -> pulumi.Resource:
-        """What to depend on instead of `grants`: there once they, `account` and the APIs count, if they are new."""
-        after = [one.id for one in (*self.apis, *grants) if isinstance(one, pulumi.CustomResource)]
+    def settled(self, role: str, made: Sequence[pulumi.Resource]) -> pulumi.Resource:
+        """What to depend on instead of accounts and grants: there once they and the APIs count, if they are new."""
         return Settled(
             f"{self._name}-settled-{role}",
             SettledInputs(
-                after=[account.unique_id, *after],  # an account that is made anew keeps its name, and so do its grants
+                after=[_identity(one) for one in (*self.apis, *made) if isinstance(one, pulumi.CustomResource)],
                 settle_s=parse_duration(self._plan.settings.access.settle_time),
             ),
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[account, *grants]),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=list(made)),
         )
 
     def _needed(self, args: FoundationArgs) -> list[str]:
         platform = _BY_PLATFORM.get(args.plan.accelerator.platform, ())
-        token = ("secretmanager",) if args.hf_token is not None or args.plan.settings.hf_token_secret else ()
-        return sorted({*_ALWAYS, *platform, *token})
+        settings = args.plan.settings
+        secrets = args.hf_token is not None or settings.hf_token_secret or settings.images.docker_hub_secret
+        return sorted({*_ALWAYS, *platform, *(("secretmanager",) if secrets else ())})
 
     def _api(self, api: str) -> gcp.projects.Service:
         return gcp.projects.Service(
@@ -117,12 +115,7 @@ class Foundation(pulumi.ComponentResource):
     def _token(self, args: FoundationArgs) -> tuple[pulumi.Output[str] | None, list[pulumi.Resource]]:
         existing = self._plan.settings.hf_token_secret
         if existing:
-            full = (
-                existing
-                if existing.startswith("projects/")
-                else f"projects/{self._plan.names.project}/secrets/{existing}"
-            )
-            return pulumi.Output.from_input(full), []
+            return pulumi.Output.from_input(self._plan.names.secret(existing)), []
         if args.hf_token is None:
             return None, []
         secret = gcp.secretmanager.Secret(
@@ -139,3 +132,8 @@ class Foundation(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self, additional_secret_outputs=["secretData"]),
         )
         return secret.id, [version]
+
+
+def _identity(made: pulumi.CustomResource) -> pulumi.Output[str]:
+    """What changes when `made` is made anew: an account keeps its name then, and with it all its grants keep theirs."""
+    return made.unique_id if isinstance(made, gcp.serviceaccount.Account) else made.id

@@ -1,6 +1,8 @@
 """Where the serving image comes from: a remote repository that mirrors Docker Hub, or our own build.
 
-The mirror needs no Docker to deploy. A build needs a Docker engine where `pulumi up` runs; its digest is the push's own.
+The mirror needs no Docker to deploy. It pulls as nobody, or as a Docker Hub account whose token Artifact Registry reads from
+Secret Manager by itself: no value of it passes through here. A build needs a Docker engine where `pulumi up` runs; its
+digest is the push's own.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import pulumi
 import pulumi_gcp as gcp
 
 from infra.catalog import Backend
+from infra.components.foundation import Foundation
 from infra.planning.plan import Plan
 
 _KEEP_VERSIONS = 3
@@ -19,10 +22,10 @@ _DELETE_AFTER = "2592000s"  # 30 days
 
 @dataclass(frozen=True)
 class ImagesArgs:
-    """`apis`: what must be enabled first."""
+    """The plan and the foundation whose APIs must be enabled first."""
 
     plan: Plan
-    apis: list[pulumi.Resource]
+    foundation: Foundation
 
 
 class Images(pulumi.ComponentResource):
@@ -42,8 +45,10 @@ class Images(pulumi.ComponentResource):
 
     def _repository(self, args: ImagesArgs, build: bool) -> gcp.artifactregistry.Repository:
         registry = gcp.artifactregistry
+        login, ready = self._login(args.foundation)
         remote = registry.RepositoryRemoteRepositoryConfigArgs(
             description="Docker Hub",
+            upstream_credentials=login,
             docker_repository=registry.RepositoryRemoteRepositoryConfigDockerRepositoryArgs(
                 public_repository="DOCKER_HUB"
             ),
@@ -72,8 +77,39 @@ class Images(pulumi.ComponentResource):
                 ),
             ],
             # Else one in another region would be kept as a deletion to be done, and be in the way of a move back.
-            opts=pulumi.ResourceOptions(parent=self, depends_on=args.apis, delete_before_replace=True),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=ready, delete_before_replace=True),
         )
+
+    def _login(
+        self, foundation: Foundation
+    ) -> tuple[
+        gcp.artifactregistry.RepositoryRemoteRepositoryConfigUpstreamCredentialsArgs | None, list[pulumi.Resource]
+    ]:
+        """Credentials for Docker Hub, None without an account, and what the repository waits for."""
+        registry, images = gcp.artifactregistry, self._plan.settings.images
+        if images.docker_hub_user is None or images.docker_hub_secret is None:
+            return None, foundation.apis
+        # Google's own account for Artifact Registry, which a young project does not have before it is asked for.
+        agent = gcp.projects.ServiceIdentity(
+            f"{self._name}-agent",
+            service="artifactregistry.googleapis.com",
+            opts=pulumi.ResourceOptions(parent=self, depends_on=foundation.apis),
+        )
+        secret = self._plan.names.secret(images.docker_hub_secret)
+        grant = gcp.secretmanager.SecretIamMember(
+            f"{self._name}-hub-token",
+            secret_id=secret,
+            role="roles/secretmanager.secretAccessor",
+            member=agent.member,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        login = registry.RepositoryRemoteRepositoryConfigUpstreamCredentialsUsernamePasswordCredentialsArgs(
+            username=images.docker_hub_user, password_secret_version=f"{secret}/versions/latest"
+        )
+        credentials = registry.RepositoryRemoteRepositoryConfigUpstreamCredentialsArgs(
+            username_password_credentials=login
+        )
+        return credentials, [grant, foundation.settled("images", [agent, grant])]
 
     def _mirrored(self) -> tuple[pulumi.Output[str], list[pulumi.Resource]]:
         return pulumi.Output.from_input(self._plan.images["serving"].pull), [self.repository]

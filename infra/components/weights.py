@@ -103,7 +103,7 @@ class Weights(pulumi.ComponentResource):
             self._grant("writer", "roles/storage.objectUser", stager.member),
             *self._foundation.let_read_token("stager", stager),
         ]
-        waits: list[pulumi.Resource] = [script, self._foundation.settled("stager", stager, grants)]
+        waits: list[pulumi.Resource] = [script, self._foundation.settled("stager", [stager, *grants])]
         job = gcp.cloudrunv2.Job(
             f"{self._name}-job",
             name=self._plan.names.stager,

@@ -25,6 +25,7 @@ def bad_settings(stack: str, settings: Settings) -> list[Fault]:
             )
         )
     faults += _secrets_in_clear(settings)
+    faults += _docker_hub(settings)
     if settings.weights.source == "existing" and settings.weights.bucket is None:
         fact = "is missing with weights.source: existing."
         faults.append(Fault("weights.bucket", fact, "There is no bucket to read.", "Write weights.bucket: my-bucket."))
@@ -41,6 +42,21 @@ def bad_settings(stack: str, settings: Settings) -> list[Fault]:
     return faults
 
 
+def _docker_hub(settings: Settings) -> Iterator[Fault]:
+    images = settings.images
+    given = {"images.dockerHubUser": images.docker_hub_user, "images.dockerHubSecret": images.docker_hub_secret}
+    missing = [key for key, value in given.items() if value is None]
+    if len(missing) == 1:
+        (other,) = given.keys() - missing
+        fact, consequence = f"is missing beside {other}.", "Docker Hub takes an account and its token together."
+        yield Fault(missing[0], fact, consequence, "Write both, or neither.")
+    elif not missing and images.mode == "build":
+        fact, consequence = "is set with images.mode: build.", "There is no mirror, so nobody would use it."
+        yield Fault(
+            "images.dockerHubUser", fact, consequence, "Take both out, and run `docker login` before `pulumi up`."
+        )
+
+
 def _labels(settings: Settings) -> Iterator[Fault]:
     for key in settings.labels:
         fix = "Choose another key."
@@ -54,6 +70,7 @@ def _labels(settings: Settings) -> Iterator[Fault]:
 
 _SECRET_NAME = re.compile(r"(\w+_)?(TOKEN|SECRET|PASSWORD|API_KEY)", re.IGNORECASE)
 _TOKEN = re.compile(r"hf_\w{20,}")
+_DOCKER_TOKEN = re.compile(r"dckr_\w{3}_[\w-]{10,}")
 
 
 def _secrets_in_clear(settings: Settings) -> Iterator[Fault]:
@@ -62,6 +79,15 @@ def _secrets_in_clear(settings: Settings) -> Iterator[Fault]:
     remedy = "Take it out, revoke it, and run: pulumi config set --secret gemma4:hfToken"
     if _TOKEN.fullmatch(settings.hf_token_secret or ""):
         yield Fault("hfTokenSecret", "holds a token itself, not the name of a secret.", consequence, remedy)
+    for key, text in (
+        ("images.dockerHubUser", settings.images.docker_hub_user),
+        ("images.dockerHubSecret", settings.images.docker_hub_secret),
+    ):
+        if _DOCKER_TOKEN.fullmatch(text or ""):
+            fix = (
+                "Take it out, revoke it, and put a new one into Secret Manager: gcloud secrets create docker-hub-token"
+            )
+            yield Fault(key, "holds a token itself.", consequence, f"{fix} --data-file=-")
     for name, value in settings.serving.env.items():
         if _TOKEN.fullmatch(value):
             yield Fault(f"serving.env.{name}", "holds a token.", consequence, remedy)

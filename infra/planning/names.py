@@ -56,6 +56,10 @@ class Names:
         """Secret Manager secret of the Hugging Face token."""
         return f"{self.prefix}-hf-token"
 
+    def secret(self, name: str) -> str:
+        """Full name of an existing secret; one that is full already may be another project's."""
+        return name if name.startswith("projects/") else f"projects/{self.project}/secrets/{name}"
+
     def email(self, account: str) -> str:
         """Address of one of the stack's service accounts."""
         return f"{account}@{self.project}.iam.gserviceaccount.com"

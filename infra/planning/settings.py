@@ -95,6 +95,7 @@ TemplatePath = Annotated[
 ]
 BucketName = Annotated[str, _matching(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]", "my-project-gemma-weights")]
 ImageReference = Annotated[str, AfterValidator(_image_name)]
+DockerHubUser = Annotated[str, _matching(r"[A-Za-z0-9][A-Za-z0-9_-]{1,254}", "my-company")]
 Cidr = Annotated[str, AfterValidator(check_range)]
 
 
@@ -330,6 +331,15 @@ class Images(Group):
         "vllm/vllm-openai:v0.32.0",
     )
     require_pinned: bool = setting(False, "Refuse images by tag and weights without a revision.", True)
+    docker_hub_user: DockerHubUser | None = setting(
+        None,
+        "Docker Hub account that the mirror pulls as, with dockerHubSecret; default: nobody, which Docker Hub serves at a "
+        "lower rate.",
+        "my-company",
+    )
+    docker_hub_secret: SecretName | None = setting(
+        None, "An existing Secret Manager secret that holds an access token of dockerHubUser.", "docker-hub-token"
+    )
 
 
 class Network(Group):

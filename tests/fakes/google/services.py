@@ -43,6 +43,11 @@ class ServiceUsage(Product):
         self.enabled.discard(service)
         return self._done({"service": self._record(service)})
 
+    @route("POST", "projects/{project}/services/{service}:generateServiceIdentity")
+    def service_identity(self, request: Request, project: str, service: str) -> Any:
+        agent = f"service-{PROJECT_NUMBER}@gcp-sa-{service.partition('.')[0]}.iam.gserviceaccount.com"
+        return self._done({"email": agent, "uniqueId": f"1{self.world.serial():020d}"})
+
     @route("GET", "operations/{operation}")
     def flat_operation(self, request: Request, operation: str) -> Any:
         return self.world.poll(f"operations/{operation}")
