@@ -306,6 +306,76 @@ class TestAStreamSlowerThanReading:
         assert [name for name in stack_names(ROOT) if self.told(shipped(name))] == ["l4-31b"]
 
 
+class TestIdleDevices:
+    @pytest.mark.parametrize(
+        ("base", "devices", "idle", "wasted", "offered"),
+        [
+            (MOE, 2, 2, "$2.70 of $5.40", "Write 4, or leave it out."),
+            ({**MOE, "model": "gemma-4-e4b-it"}, 1, 3, "$4.05 of $5.40", "Write 4, or leave it out; v6e-1 has just 1."),
+            ({**G4, "accelerator": "g4-8"}, 2, 6, "$27.00 of $36.00", "Write 8, or leave it out; g4-2 has just 2."),
+        ],
+    )
+    def test_are_counted_and_priced(
+        self, base: Mapping[str, Any], devices: int, idle: int, wasted: str, offered: str
+    ) -> None:
+        one = plan(base, serving__tensorParallelSize=devices)
+        (fault,) = (fault for fault in one.warnings if fault.key == "serving.tensorParallelSize")
+        assert f"{devices} of the {one.accelerator.devices} devices" in fault.fact
+        assert f"{idle} stand idle" in fault.fact
+        assert wasted in fault.consequence
+        assert fault.fix == offered
+
+    def test_are_none_where_all_serve_or_something_else_uses_them(self) -> None:
+        for one in (plan(MOE), plan(MOE, serving__tensorParallelSize=4)):
+            assert "serving.tensorParallelSize" not in {fault.key for fault in one.warnings}
+        spread = plan(G4, serving__tensorParallelSize=1, **{"vllmArgs__data-parallel-size": 2})
+        assert "serving.tensorParallelSize" not in {fault.key for fault in spread.warnings}
+
+    @pytest.mark.parametrize("accelerator", sorted(catalog().accelerators))
+    @pytest.mark.parametrize("parallel", [3, 5, 6, 7, 8])
+    def test_what_is_offered_for_a_wrong_number_works_on_this_machine(self, accelerator: str, parallel: int) -> None:
+        base = {"model": "gemma-4-31b-it", "accelerator": accelerator}
+        devices = catalog().accelerator(accelerator).devices
+        try:
+            faults = plan(base, serving__tensorParallelSize=parallel).refusals
+        except SettingsError as error:
+            faults = error.faults
+        said = [fault.fix for fault in faults if fault.key == "serving.tensorParallelSize"]
+        assert len(said) == (1 if parallel > devices or parallel in (3, 5, 6, 7) else 0)
+        for fix in said:
+            offered = [int(number) for number in re.findall(r"\d+", fix)]
+            assert max(offered) == devices
+            for number in offered:
+                again = plan(base, serving__tensorParallelSize=number)
+                assert "serving.tensorParallelSize" not in {fault.key for fault in again.refusals}
+
+
+class TestAProfileWithoutEffect:
+    @pytest.mark.parametrize("profile", ["latency", "throughput"])
+    @pytest.mark.parametrize("name", stack_names(ROOT))
+    def test_is_told_exactly_where_it_changes_nothing(self, name: str, profile: str) -> None:
+        balanced, chosen = shipped(name), make_plan(name, {**read_stack(ROOT, name).settings, "profile": profile})
+        told = [fault for fault in chosen.warnings if fault.key == "profile"]
+        assert bool(told) == (chosen.command == balanced.command)
+
+    def test_some_are_told_and_some_are_not(self) -> None:
+        def told(name: str, profile: str) -> bool:
+            one = make_plan(name, {**read_stack(ROOT, name).settings, "profile": profile})
+            return any(fault.key == "profile" for fault in one.warnings)
+
+        assert told("v6e4", "latency")
+        assert told("l4-31b", "throughput")
+        assert not told("l4-31b", "latency")
+        assert not told("rtx6000", "throughput")
+
+    def test_only_what_somebody_wrote_is_told_with_what_decides_instead(self) -> None:
+        (fault,) = (one for one in plan(RTX, profile="latency", serving__maxNumSeqs=5).warnings if one.key == "profile")
+        assert fault.fact == "latency changes nothing here: serving.maxNumSeqs is 5 by the command line."
+        assert not [
+            one for one in plan(RTX, profile="balanced", serving__maxNumSeqs=5).warnings if one.key == "profile"
+        ]
+
+
 class TestZonesOfSlices:
     def test_a_zone_is_refused_only_where_google_refused_or_has_no_such_machine(self) -> None:
         tpu = catalog().accelerator("v6e-4").tpu
@@ -434,6 +504,20 @@ class TestNotes:
     def test_no_token_is_asked_for_where_nothing_is_gated(self, model: str) -> None:
         assert not catalog().model(model).gated
         assert not [note for note in plan({"model": model, "accelerator": "rtx-pro-6000"}).notes if "hfToken" in note]
+
+    @pytest.mark.parametrize("accelerator", ["v6e-1", "v6e-4", "l4"])
+    @pytest.mark.parametrize("model", ["gemma-4-e2b-it", "gemma-4-e4b-it"])
+    def test_an_fp8_cache_that_saves_nothing_is_told(self, model: str, accelerator: str) -> None:
+        base = {"model": model, "accelerator": accelerator}
+        fp8, bf16 = (plan(base, serving__kvCacheDtype=dtype) for dtype in ("fp8", "auto"))
+        told = [note for note in fp8.notes if "saves nothing here" in note]
+        assert bool(told) == (fp8.capacity.tokens == bf16.capacity.tokens)
+        assert bool(told) == ((model == "gemma-4-e2b-it" and accelerator != "l4") or accelerator == "v6e-4")
+        assert not [note for note in bf16.notes if "saves nothing here" in note]
+
+    def test_a_spot_slice_is_said_to_go_at_any_time(self) -> None:
+        told = {kind: " ".join(plan(MOE, tpu__provisioning=kind).notes) for kind in ("spot", "flex-start", "on-demand")}
+        assert [kind for kind, notes in told.items() if "taken back at any time" in notes] == ["spot"]
 
     def test_whoever_may_call_or_deploy_ends_its_note(self) -> None:
         member = ["group:ml@example.com"]

@@ -14,6 +14,7 @@ from infra.catalog.flags import flag_table
 from infra.errors import Fault
 from infra.planning.faults import Findings
 from infra.planning.names import region_of
+from infra.planning.quantities import read_usd
 from infra.planning.settings import Settings
 from infra.planning.vllm import VIDEO_TOKENS, load_format
 from infra.planning.vllm_args import UNPLANNED_FLAGS
@@ -35,7 +36,7 @@ def check_combination(
     """Everything about model, machine and place that is known not to work, with what to write instead."""
     refusals = [
         *_location(settings, accelerator, location),
-        *_parallelism(settings, architecture, accelerator),
+        *_parallelism(settings, accelerator),
         *_engine(settings, model, architecture, assistant, accelerator, vllm_version),
         *_modalities(settings, architecture, accelerator),
         *_cloud_run(settings, accelerator),
@@ -74,11 +75,9 @@ def _untried_zone(settings: Settings, accelerator: Accelerator, location: str) -
         yield Fault("tpu.zone", fact, consequence, fix)
 
 
-def _parallelism(settings: Settings, architecture: Architecture, accelerator: Accelerator) -> Iterator[Fault]:
+def _parallelism(settings: Settings, accelerator: Accelerator) -> Iterator[Fault]:
     parallel = settings.serving.tensor_parallel_size
-    if parallel is None:
-        return
-    if parallel > accelerator.devices:
+    if parallel is not None and parallel > accelerator.devices:
         fact = f"{parallel} is more than the {accelerator.devices} device(s) of {accelerator.id}."
         yield Fault(
             "serving.tensorParallelSize",
@@ -86,14 +85,31 @@ def _parallelism(settings: Settings, architecture: Architecture, accelerator: Ac
             "vLLM would find no such device.",
             f"Write {accelerator.devices}, or leave it out.",
         )
-    elif architecture.attention_heads % parallel:
-        fact = f"{parallel} does not divide the {architecture.attention_heads} attention heads of the model."
-        yield Fault(
-            "serving.tensorParallelSize",
-            fact,
-            "vLLM would refuse to start.",
-            f"Write {accelerator.devices}, or leave it out.",
-        )
+
+
+def check_idle_devices(settings: Settings, accelerator: Accelerator, usd_per_hour: float) -> Iterator[Fault]:
+    """A warning where fewer devices share the model than are paid for; `usd_per_hour` is the price of all of them."""
+    parallel, devices = settings.serving.tensor_parallel_size, accelerator.devices
+    spread = any(flag_table().main_spelling(written) in _SPREADING for written in settings.vllm_args)
+    if parallel is None or parallel >= devices or spread:
+        return
+    idle = devices - parallel
+    fact = f"{parallel} of the {devices} devices of {accelerator.id} hold the model, {idle} stand idle."
+    wasted = f"{read_usd(usd_per_hour * idle / devices)} of {read_usd(usd_per_hour)}"
+    fix = f"Write {devices}, or leave it out" + "".join(
+        f"; {one} has just {parallel}" for one in _like(accelerator, parallel)
+    )
+    yield Fault("serving.tensorParallelSize", fact, f"They are paid for all the same: {wasted} an hour.", f"{fix}.")
+
+
+_SPREADING = ("--data-parallel-size", "--pipeline-parallel-size")
+"""Flags that put the other devices to use, in ways that the plan does not follow."""
+
+
+def _like(accelerator: Accelerator, devices: int) -> list[str]:
+    """Accelerators with `devices` devices of the same kind on the same platform."""
+    kind = (accelerator.platform, accelerator.bandwidth, devices)
+    return [one.id for one in catalog().accelerators.values() if (one.platform, one.bandwidth, one.devices) == kind]
 
 
 def _engine(

@@ -55,11 +55,6 @@ class CostEstimate:
         return _sum(self.replica_hour)
 
     @property
-    def usd_per_day(self) -> float:
-        """One replica around the clock."""
-        return 24 * self.usd_per_hour
-
-    @property
     def usd_per_hour_at_most(self) -> float:
         """All replicas, running."""
         return self.usd_per_hour * self.replicas

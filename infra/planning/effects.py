@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from infra.catalog import Accelerator, Backend, Platform
 from infra.errors import Fault
 from infra.planning.resolve import Origin
-from infra.planning.settings import Settings
+from infra.planning.settings import Profile, Settings
 from infra.planning.slice_checks import WRITTEN
+from infra.planning.speed import Knee
 
 _NAMED = "tpu.slices says how many there are"
 _MACHINE = "the machine belongs to the chips"
@@ -45,3 +46,31 @@ def without_effect(settings: Settings, accelerator: Accelerator, origins: Mappin
         wait = "The first requests of each size would wait for it, minutes each"
         consequence = f"{wait}, and the predicted start does not follow it."
         yield Fault("serving.enforceEager", "on TPU it only puts the compilation off.", consequence, "Take it out.")
+
+
+_LIMITS = {
+    "kv-cache": "the KV cache holds no more",
+    "ceiling": "more are not recommended",
+    "gain": "more would bring little",
+    "stream-speed": "more would slow each stream down too far",
+}
+
+
+def profile_without_effect(
+    settings: Settings, origins: Mapping[str, Origin], knee: Callable[[Profile], Knee]
+) -> Iterator[Fault]:
+    """A warning where somebody wrote a profile and gets what balanced gives: no recipe of the profile says anything, and
+    the number of running requests is set, or `knee`, the planner's choice by profile, is the same for both."""
+    written = origins.get("profile") in WRITTEN and settings.profile != "balanced"
+    if not written or Origin.PROFILE in origins.values():
+        return
+    seqs = settings.serving.max_num_seqs
+    if seqs is not None:
+        why = f"serving.maxNumSeqs is {seqs} by the {origins['serving.maxNumSeqs']}"
+    else:
+        chosen, balanced = knee(settings.profile), knee("balanced")
+        if chosen.max_num_seqs != balanced.max_num_seqs:
+            return
+        why = f"balanced runs {balanced.max_num_seqs} requests at once as well, {_LIMITS[chosen.limited_by]}"
+    fact = f"{settings.profile} changes nothing here: {why}."
+    yield Fault("profile", fact, "Nothing follows from it.", "Take it out, or write serving.maxNumSeqs yourself.")

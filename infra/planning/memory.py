@@ -116,8 +116,8 @@ def find_model(model: str) -> Model:
     raise SettingsError.of("model", f"there is no model {model!r} in the catalog.", fix=hint)
 
 
-def tensor_parallel_fault(architecture: Architecture, tp: int) -> Fault | None:
-    """Why `architecture` cannot be split over `tp` devices; None if it can.
+def tensor_parallel_fault(architecture: Architecture, tp: int, *, most: int = 32) -> Fault | None:
+    """Why `architecture` cannot be split over `tp` devices; None if it can. What is offered instead is at most `most`.
 
     Query heads must divide; KV heads must divide too, or be fewer and repeat evenly.
     """
@@ -133,8 +133,12 @@ def tensor_parallel_fault(architecture: Architecture, tp: int) -> Fault | None:
         "serving.tensorParallelSize",
         f"{tp} devices cannot share the attention heads of this model evenly.",
         "vLLM would refuse it at start.",
-        f"Use one of {', '.join(str(devices) for devices in (1, 2, 4, 8, 16, 32) if divides(devices))}.",
+        f"Use {_one_of([devices for devices in (1, 2, 4, 8, 16, 32) if devices <= most and divides(devices)])}.",
     )
+
+
+def _one_of(numbers: list[int]) -> str:
+    return f"one of {', '.join(map(str, numbers))}" if len(numbers) > 1 else f"{numbers[0]}, or leave it out"
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,24 @@ def region_note(settings: Settings, region: str) -> Iterator[str]:
         )
 
 
+def spot_note(settings: Settings) -> Iterator[str]:
+    """That nothing keeps a spot slice."""
+    if settings.tpu.provisioning == "spot":
+        yield (
+            "A spot slice may be taken back at any time, with the requests on it; the next `pulumi up` asks for another. "
+            "Write tpu.provisioning: flex-start for one that stays until tpu.maxRunDuration."
+        )
+
+
+def kv_dtype_note(engine: Engine, tokens: int, unquantised: int) -> Iterator[str]:
+    """Whether an fp8 KV cache of `tokens` holds no more than the `unquantised` of bf16 in the same memory."""
+    if engine.kv_cache_dtype.startswith("fp8") and 0 < tokens <= unquantised:
+        yield (
+            f"serving.kvCacheDtype: {engine.kv_cache_dtype} saves nothing here: {tokens:,} tokens as with bf16, because a "
+            "device holds one KV head, which is padded to the size of two. It only costs accuracy: leave it out."
+        )
+
+
 def idle_note(engine: Engine, knee: int, speed: SpeedModel) -> Iterator[str]:
     """Whether `knee` running requests, which would fit, make much more of the device than those of `engine`."""
     if knee < 2 * engine.max_num_seqs:

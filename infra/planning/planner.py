@@ -11,13 +11,14 @@ from infra.errors import Fault, SettingsError
 from infra.planning.bad_settings import bad_settings
 from infra.planning.budget import ServerShape, capacity_of, device_budget, largest_max_num_seqs
 from infra.planning.charges import cost_of, rental_of
-from infra.planning.checks import check_combination
+from infra.planning.checks import check_combination, check_idle_devices
 from infra.planning.cost import CostEstimate
-from infra.planning.effects import without_effect
+from infra.planning.effects import profile_without_effect, without_effect
 from infra.planning.faults import Findings
 from infra.planning.image_checks import check_image, counted_version, image_note
+from infra.planning.memory import tensor_parallel_fault
 from infra.planning.names import names_of, region_of
-from infra.planning.notes import access_notes, crowding, idle_note, region_note, template_note
+from infra.planning.notes import access_notes, crowding, idle_note, kv_dtype_note, region_note, spot_note, template_note
 from infra.planning.pace import check_pace
 from infra.planning.plan import Instance, Plan, QuotaNeed
 from infra.planning.probes import (
@@ -31,12 +32,12 @@ from infra.planning.probes import (
 from infra.planning.quantities import Band, parse_duration
 from infra.planning.quotas import check_quotas, quota_needs, update_note
 from infra.planning.resolve import Origin, Resolved, resolve
-from infra.planning.settings import Settings
+from infra.planning.settings import Profile, Settings
 from infra.planning.shapes import server_shape, speed_model, startup_of
 from infra.planning.slice_checks import check_slices
 from infra.planning.slices import plan_slices
 from infra.planning.sources import images_of, unpinned, weights_of
-from infra.planning.speed import SpeedEstimate, SpeedModel
+from infra.planning.speed import Knee, SpeedEstimate, SpeedModel
 from infra.planning.startup import StartupEstimate
 from infra.planning.verdict import judge
 from infra.planning.vllm import (
@@ -65,9 +66,21 @@ def make_plan(
     """
     facts = facts or catalog()
     resolved = resolve(stack_file, command_line, facts=facts)
-    if faults := bad_settings(stack, resolved.settings):
+    faults = bad_settings(stack, resolved.settings)
+    faults += _parallelism_fault(resolved.settings, facts)
+    if faults:
         raise SettingsError(faults)
     return _Planner(stack, resolved, project, facts).plan()
+
+
+def _parallelism_fault(settings: Settings, facts: Catalog) -> list[Fault]:
+    """Why no machine could share the model so; without it the plan has no memory to speak of."""
+    parallel = settings.serving.tensor_parallel_size
+    devices = facts.accelerator(settings.accelerator).devices
+    if parallel is None:
+        return []
+    fault = tensor_parallel_fault(facts.architecture_of(settings.model), parallel, most=devices)
+    return [fault] if fault else []
 
 
 def own_labels(stack: str, settings: Settings) -> dict[str, str]:
@@ -110,18 +123,22 @@ class _Planner:
         judged = judge(shape, paid_minutes=startup.from_zero.mid / 60)
         instance = self._instance(engine)
         quotas = self._quotas(instance)
+        cost = self._cost(speed, instance)
         findings = (
             self._combination(engine)
             + Findings(judged.refusals, judged.warnings)
             + probe_findings
             + self._platform(startup, engine)
             + self._request_timeout(speed)
+            + Findings(warnings=tuple(check_idle_devices(self.settings, self.accelerator, cost.usd_per_hour)))
             + Findings(warnings=tuple(check_quotas(quotas, self.accelerator, instance)))
         )
         if not findings.refusals:
             findings += self._crowding(engine, held)
             findings += Findings(warnings=tuple(check_pace(model, speed.planned, shape)))
         self._tell(engine, model)
+        plain = capacity_of(replace(shape, kv_cache_dtype="auto"), budget.kv_bytes_per_device)
+        self.notes += kv_dtype_note(engine, capacity.tokens, plain.tokens)
         self.notes += update_note(quotas) if instance else ()
         return Plan(
             stack=self.stack,
@@ -151,7 +168,7 @@ class _Planner:
             probe=probe,
             instance=instance,
             quotas=quotas,
-            cost=self._cost(speed, instance),
+            cost=cost,
             ready_timeout_s=self._ready_timeout_s(startup),
             deploy_timeout_s=deploy_timeout_s(probe, startup) if probe else self._ready_timeout_s(startup),
             fits=judged.verdict,
@@ -196,14 +213,14 @@ class _Planner:
         """The engine with the planner's own maxNumSeqs where nobody set one: the knee of the profile."""
         if self.settings.serving.max_num_seqs is not None:
             return engine
-        knee = self._knee(engine)
+        knee = self._knee(engine).max_num_seqs
         self.origins["serving.maxNumSeqs"] = Origin.PLANNER
         return replace(engine, max_num_seqs=knee)
 
-    def _knee(self, engine: Engine) -> int:
+    def _knee(self, engine: Engine, profile: Profile | None = None) -> Knee:
+        """The best maxNumSeqs of `profile`, or of the stack's own."""
         held = largest_max_num_seqs(self._shape(engine), self._workload_tokens)
-        knee = self._speed_model(engine).recommend_max_num_seqs(self.settings.profile, kv_requests=held)
-        return max(1, knee.max_num_seqs)
+        return self._speed_model(engine).recommend_max_num_seqs(profile or self.settings.profile, kv_requests=held)
 
     def _shape(self, engine: Engine) -> ServerShape:
         return server_shape(self.settings, self.model, self.accelerator, engine)
@@ -230,10 +247,15 @@ class _Planner:
         return probe, check_probe(probe, startup)
 
     def _platform(self, startup: StartupEstimate, engine: Engine) -> Findings:
-        idle = Findings(warnings=tuple(without_effect(self.settings, self.accelerator, self.resolved.origins)))
+        origins = self.resolved.origins
+        idle = Findings(
+            warnings=(
+                *without_effect(self.settings, self.accelerator, origins),
+                *profile_without_effect(self.settings, origins, lambda profile: self._knee(engine, profile)),
+            )
+        )
         if self.slices is None:
             return idle
-        origins = self.resolved.origins
         return check_slices(self.settings, self.slices, startup, origins, engine.max_num_seqs) + idle
 
     def _request_timeout(self, speed: SpeedEstimate) -> Findings:
@@ -343,9 +365,10 @@ class _Planner:
 
     def _tell(self, engine: Engine, speed: SpeedModel) -> None:
         if self.settings.serving.max_num_seqs is not None:
-            self.notes += idle_note(engine, self._knee(engine), speed)
+            self.notes += idle_note(engine, self._knee(engine).max_num_seqs, speed)
         if self.slices is not None:
             self.notes += region_note(self.settings, self.region)
+            self.notes += spot_note(self.settings)
         self.notes += image_note(self.settings, self.accelerator, self.names)
         self.notes += template_note(self.settings)
         self.notes += access_notes(self.settings, self.model)

@@ -143,7 +143,7 @@ def _speed(plan: Plan) -> Iterator[str]:
         f"≈ {read_rate(alone.total.mid)} tok/s alone ({alone.total.margin}), "
         f"≈ {read_rate(planned.total.mid)} tok/s with {planned.requests} running ({planned.total.margin})"
     )
-    request = f"a new prompt of {speed.prompt_tokens:,}, answers of {speed.output_tokens:,}"
+    request = f"a new prompt of {speed.prompt_tokens:,}, without network and images; answers of {speed.output_tokens:,}"
     yield f"first token after ≈ {read_seconds(speed.ttft_s.mid)} for {request}"
 
 
@@ -164,6 +164,7 @@ def _first(plan: Plan, seconds: float) -> str:
 def _slices(plan: Plan, slices: SlicesPlan) -> Iterator[str]:
     count = len(slices.names)
     lasts = "until deleted" if slices.max_run_duration_s is None else read_duration(slices.max_run_duration_s)
+    lasts += " or taken back" if slices.provisioning == "spot" else ""
     yield (
         f"{', '.join(slices.names)}: {slices.provisioning}, {lasts}; queued for at most "
         f"{read_duration(slices.valid_until_duration_s)}, `pulumi up` waits {read_duration(slices.wait_for_capacity_s)}"
