@@ -269,6 +269,22 @@ class TestCredentials:
         with pytest.raises(GoogleError, match="gcloud auth application-default login"):
             session(fake, accessToken=None).get(Api.RESOURCE_MANAGER, PROJECT)
 
+    @pytest.mark.parametrize(
+        ("settings", "payer"),
+        [
+            ({}, ""),
+            ({"billingProject": "payer"}, ""),
+            ({"userProjectOverride": "true"}, "demo-project"),
+            ({"userProjectOverride": "True", "billingProject": "payer"}, "payer"),
+            ({"userProjectOverride": "false", "billingProject": "payer"}, ""),
+        ],
+    )
+    def test_the_project_that_pays_for_calls_is_the_provider_s(
+        self, fake: FakeGoogle, settings: dict[str, Any], payer: str
+    ) -> None:
+        session(fake, **settings).get(Api.RESOURCE_MANAGER, PROJECT)
+        assert fake.requests[0].quota_project == payer
+
     def test_a_netrc_entry_does_not_replace_the_token(
         self, fake: FakeGoogle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -80,6 +80,14 @@ class TestResolving:
             model_revision("google/gated", token="hf_wrong", hub=registry)
         assert "hf_wrong" not in str(caught.value)
 
+    def test_a_netrc_entry_does_not_replace_the_token(
+        self, registry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password other\n")
+        monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+        assert model_revision("google/gated", token="hf_right", hub=registry) == COMMIT
+        assert image_digest("vllm/vllm-openai", "v1", registry=registry) == DIGEST
+
     def test_nobody_there_is_one_sentence(self) -> None:
         with pytest.raises(GoogleError, match="pinning needs the internet"):
             model_revision("google/open", hub="http://127.0.0.1:9")

@@ -554,6 +554,11 @@ class TestNames:
         with pytest.raises(SettingsError, match="cannot be part of a cloud name"):
             make_plan(stack, L4)
 
+    def test_a_stack_with_a_longer_name_than_a_label_takes_is_bad_settings(self) -> None:
+        assert check_stack_name("a" * 63) == []
+        with pytest.raises(SettingsError, match="stack: its name has 64 characters"):
+            make_plan("a" * 64, L4)
+
     @pytest.mark.parametrize("suffix", ["-stage", "-invoke", "-gate", "-tpu"])
     def test_a_stack_named_like_a_part_of_another_is_bad_settings(self, suffix: str) -> None:
         with pytest.raises(SettingsError, match=f"'v6e4{suffix}' ends in {suffix}, as a part of stack v6e4 does"):

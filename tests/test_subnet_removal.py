@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -60,6 +61,8 @@ def test_one_in_use_is_asked_for_until_it_goes(fake: FakeGoogle, time: FakeTime)
     assert fake.leftovers() == []
     assert 1800 < sum(time.pauses) < 2100
     assert "serverless-ipv4-1" in shown[0]
+    assert shown[0].startswith("waiting 0 min for Cloud Run to let go of the subnet, which takes one to two hours")
+    assert re.match(r"waiting (29|30|31|32|33) min ", shown[-1])
 
 
 def test_one_that_stays_is_an_error_that_says_what_to_run(fake: FakeGoogle, time: FakeTime) -> None:

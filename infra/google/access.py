@@ -56,6 +56,8 @@ _VERSION = re.compile(r"/v\d+(?:(?:alpha|beta)\d+)?$")
 
 # Settings that are no endpoints, each with the environment variables the provider falls back to, first one first.
 VARIABLES = {
+    "billingProject": ("GOOGLE_BILLING_PROJECT",),
+    "userProjectOverride": ("USER_PROJECT_OVERRIDE",),
     "accessToken": ("GOOGLE_OAUTH_ACCESS_TOKEN",),
     "credentials": ("GOOGLE_CREDENTIALS", "GOOGLE_CLOUD_KEYFILE_JSON", "GCLOUD_KEYFILE_JSON"),
     "impersonateServiceAccount": ("GOOGLE_IMPERSONATE_SERVICE_ACCOUNT",),
@@ -65,12 +67,16 @@ VARIABLES = {
 
 @dataclass(frozen=True)
 class Access:
-    """`credentials` is a key file's JSON or its path. Without it and `access_token`, the application default counts."""
+    """`credentials` is a key file's JSON or its path. Without it and `access_token`, the application default counts.
+
+    `quota_project` is charged for calls where it is set, and must have the API enabled; else the credentials say whose.
+    """
 
     project: str = ""
     access_token: str = field(default="", repr=False)
     credentials: str = field(default="", repr=False)
     impersonate: str = ""
+    quota_project: str = ""
     endpoints: Mapping[Api, str] = field(default_factory=dict)
 
     @classmethod
@@ -81,12 +87,14 @@ class Access:
             return lookup(key) or next((env[name] for name in variables if env.get(name)), "")
 
         given = {key: first(key, variables) for key, variables in VARIABLES.items()}
+        overridden = given["userProjectOverride"].lower() in ("true", "1", "t")  # as the provider reads a boolean
         endpoints = {api: first(api.setting, (api.variable,)) for api in Api}
         return cls(
             project=given["project"],
             access_token=given["accessToken"],
             credentials=given["credentials"],
             impersonate=given["impersonateServiceAccount"],
+            quota_project=(given["billingProject"] or given["project"]) if overridden else "",
             endpoints={api: endpoint for api, endpoint in endpoints.items() if endpoint},
         )
 

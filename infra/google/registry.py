@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from infra.errors import GoogleError
+from infra.google.session import keep_authorization
 from infra.image_names import DOCKER_HUB, split_host
 
 if TYPE_CHECKING:
@@ -81,7 +82,9 @@ def _request(
     import requests
 
     try:
-        return requests.request(method, url, headers=dict(headers), params=dict(params or {}), timeout=_TIMEOUT)
+        return requests.request(
+            method, url, headers=dict(headers), params=dict(params or {}), auth=keep_authorization, timeout=_TIMEOUT
+        )
     except requests.RequestException as error:
         raise GoogleError(f"{url} could not be reached ({type(error).__name__}); pinning needs the internet.") from None
 

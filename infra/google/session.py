@@ -196,6 +196,8 @@ class GoogleSession:
     def _headers(self, asked: Asked) -> dict[str, str]:
         headers = {"Accept": "application/json"}
         self._credentials.apply(headers, asked)
+        if self.access.quota_project:
+            headers["x-goog-user-project"] = self.access.quota_project
         return headers
 
     def _session(self) -> requests.Session:
@@ -203,12 +205,12 @@ class GoogleSession:
             import requests
 
             self._http = requests.Session()
-            # Without this, an entry of ~/.netrc for the host would replace our token.
-            self._http.auth = _keep_authorization
+            self._http.auth = keep_authorization
         return self._http
 
 
-def _keep_authorization(request: requests.PreparedRequest) -> requests.PreparedRequest:
+def keep_authorization(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    """The request as it is, for `requests`' argument `auth`: without one, an entry of ~/.netrc would replace our token."""
     return request
 
 

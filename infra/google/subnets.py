@@ -28,7 +28,8 @@ def remove_subnetwork(
     GoogleError when the subnetwork is still there after `timeout_s`, or when the deletion is forbidden.
     """
     path = f"projects/{project}/regions/{region}/subnetworks/{name}"
-    deadline = session.clock() + timeout_s
+    began = session.clock()
+    deadline = began + timeout_s
     patience_s = _FIRST_PAUSE_S
     while True:
         refusal, pause_s = "", _ACCEPTED_S
@@ -48,5 +49,9 @@ def remove_subnetwork(
                 reason="STILL_THERE",
             )
         if refusal:
-            progress(f"still in use, which may last an hour or two after Cloud Run let go: {refusal}")
+            waited_min = (session.clock() - began) / 60
+            progress(
+                f"waiting {waited_min:.0f} min for Cloud Run to let go of the subnet, which takes one to two hours after its "
+                f"service; it costs nothing: {refusal}"
+            )
         session.sleep(pause_s)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from infra.errors import Fault
 
 MAX_ACCOUNT_ID = 30  # Google's limit for a service account id; all our names keep to it
+MAX_LABEL = 63  # Google's limit for the value of a label
 UNKNOWN_PROJECT = "your-project"
 _STAGER, _INVOKER, _GATEWAY, _SLICES = _SUFFIXES = ("-stage", "-invoke", "-gate", "-tpu")
 _LONGEST_SUFFIX = max(_SUFFIXES, key=len)
@@ -78,6 +79,9 @@ def names_of(stack: str, project: str | None, bucket: str | None) -> Names:
 
 def check_stack_name(stack: str) -> list[Fault]:
     """Whether cloud names can be made from the stack's name."""
+    if len(stack) > MAX_LABEL:
+        fact = f"its name has {len(stack)} characters, and the label `stack` of every resource takes {MAX_LABEL}."
+        return [Fault("stack", fact, "Google Cloud would refuse them.", f"Choose one of at most {MAX_LABEL}.")]
     if re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", stack):
         return _like_a_part(stack)
     fact = f"{stack!r} cannot be part of a cloud name."

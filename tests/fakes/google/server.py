@@ -57,6 +57,7 @@ class Recorded:
     body: Any
     status: int
     token: str
+    quota_project: str = ""
 
 
 class FakeGoogle:
@@ -180,7 +181,8 @@ class FakeGoogle:
         if request.headers.get("content-type", "").startswith("application/json") and request.body:
             body = json.loads(request.body)
         query = dict(request.query)
-        self.requests.append(Recorded(request.method, request.path, query, body, status, request.token))
+        payer = request.headers.get("x-goog-user-project", "")
+        self.requests.append(Recorded(request.method, request.path, query, body, status, request.token, payer))
 
 
 def _refusals_answered(act: Callable[[], Response | None]) -> Response | None:
