@@ -35,7 +35,7 @@ SERVING = (
     "maxModelLen, maxNumSeqs, maxNumBatchedTokens, gpuMemoryUtilization, kvCacheDtype, quantization, dtype, "
     "cpuOffloadGb, enforceEager, tensorParallelSize, blockSize, asyncScheduling, prefixCaching, "
     "chunkedMultimodalInput, speculation, modalities, tools, reasoning, chatTemplate, loadFormat, "
-    "safetensorsLoadStrategy, readyTimeout, env"
+    "safetensorsLoadStrategy, cudaCompatibility, readyTimeout, env"
 )
 NO_FLAG = "vLLM 0.32.0 would stop at its command line, after the machine is paid for."
 IN_CLEAR = "It would stand in the repository and in the state for everyone to read."
@@ -494,6 +494,15 @@ REFUSED = (
         "v6e-4",
     ),
     Example(
+        "vLLM's own way to choose the driver library",
+        "gemma4:serving: {env: {VLLM_ENABLE_CUDA_COMPATIBILITY: '0'}}",
+        (
+            "serving.env.VLLM_ENABLE_CUDA_COMPATIBILITY: is overruled by serving.cudaCompatibility, which decides when the "
+            "container starts. It would have no effect. Take it out, and write serving.cudaCompatibility: always or never "
+            "where auto is wrong.",
+        ),
+    ),
+    Example(
         "the tools template of another image",
         "gemma4:serving: {chatTemplate: tools}",
         (
@@ -812,6 +821,25 @@ WARNED = (
         "v6e-4",
     ),
     Example(
+        "folders of libraries of one's own",
+        "gemma4:serving: {env: {LD_LIBRARY_PATH: /opt/lib}}",
+        (
+            "serving.env.LD_LIBRARY_PATH: comes behind the folder that serving.cudaCompatibility puts first. A libcuda.so.1 "
+            "of your own would not be found. Leave it if it holds other libraries; for that one, lay it into the image's "
+            "/usr/local/cuda/compat.",
+        ),
+    ),
+    Example(
+        "CUDA on TPU",
+        "gemma4:serving: {cudaCompatibility: never}",
+        (
+            "serving.cudaCompatibility: has no effect on a TPU slice: there is no CUDA. Nothing follows from it. Take it "
+            "out.",
+        ),
+        MOE,
+        "v6e-4",
+    ),
+    Example(
         "settings of another platform on a GPU",
         "gemma4:tpu: {zone: us-east5-a}",
         ("tpu.zone: has no effect on Cloud Run: there are no slices. Nothing follows from it. Take it out.",),
@@ -950,7 +978,7 @@ class TestEveryMessage:
         answer = gemma4("plan", "mine", "--json", "--no-resources")
         known = {path for path, _ in known_paths()}
         for fault in (*answer.data["refusals"], *answer.data["warnings"]):
-            assert fault["key"] in known or fault["key"].startswith("vllmArgs.")
+            assert fault["key"] in known or fault["key"].startswith(("vllmArgs.", "serving.env."))
             assert all(fault[part].endswith((".", "…")) for part in ("fact", "consequence", "fix")), fault
 
     def test_stands_in_the_text_and_in_the_comment_as_well(self, gemma4: Command) -> None:

@@ -535,7 +535,9 @@ class TestOptionsOfAStack:
     def test_the_service_runs_the_plans_command_and_environment(self) -> None:
         for plan in (plan for plan in PLANS if plan.accelerator.deployable and plan.instance is not None):
             container = of_type(run(plan.stack), "cloudrunv2/service:Service")[0].inputs["template"]["containers"][0]
-            assert [*container["commands"], *container["args"]] == list(plan.command.argv)
+            words = [*container["commands"], *container["args"]]
+            assert words == [*plan.command.wrapper, *plan.command.argv]
+            assert container["commands"] == ["bash"]
             assert {entry["name"]: entry["value"] for entry in container["envs"]} == dict(plan.command.env)
             assert plan.instance is not None
             assert container["resources"]["limits"]["memory"] == f"{plan.instance.memory_gib}Gi"

@@ -255,6 +255,39 @@ class TestAWrongServerFailsAtOnce:
         assert "Likely: an fp8 KV cache over a checkpoint that has no usable scales" in text
         assert text.endswith("The server's last log lines:\n    RuntimeError: k_scale must be positive for FP8 path")
 
+    @pytest.mark.parametrize(
+        ("logged", "likely"),
+        [
+            (
+                "RuntimeError: Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before calling "
+                "NumCudaDevices() that might have already set an error? Error 803: system has unsupported display driver / "
+                "cuda driver combination",
+                "Likely: CUDA's compatibility library is in use on a driver or a GPU that it is not for. "
+                "Write serving.cudaCompatibility: never",
+            ),
+            (
+                "NumCudaDevices() that might have already set an error? Error 804: forward compatibility was attempted on "
+                "non supported HW",
+                "Likely: CUDA's compatibility library is in use on a driver or a GPU that it is not for.",
+            ),
+            (
+                "RuntimeError: The NVIDIA driver on your system is too old (found version 12020). Please update your GPU "
+                "driver by downloading and installing a new version",
+                "Likely: the host's driver is older than the CUDA that the image is built for. "
+                "Write serving.cudaCompatibility: always",
+            ),
+            (
+                "torch.AcceleratorError: CUDA error: CUDA driver version is insufficient for CUDA runtime version",
+                "Likely: the host's driver is older than the CUDA that the image is built for.",
+            ),
+        ],
+    )
+    def test_a_driver_that_does_not_fit_is_named_with_what_to_write(
+        self, server: FakeVllm, logged: str, likely: str
+    ) -> None:
+        server.mode = "cannot generate"
+        assert likely in str(failure(server, log_tail=lambda: [logged]))
+
     def test_but_a_healthy_server_s_warnings_do_not(self, server: FakeVllm) -> None:
         server.mode = "no tools"
         assert "out of memory" not in str(failure(server, log_tail=lambda: ["CUDA out of memory"])).split("\n")[0]

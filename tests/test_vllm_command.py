@@ -222,9 +222,8 @@ class TestTheEnvironment:
     def test_what_a_user_sets_comes_last(self) -> None:
         assert plan(L4, serving__env={"HF_HOME": "/cache"}).command.env["HF_HOME"] == "/cache"
 
-    def test_an_old_driver_is_met_on_l4_only(self) -> None:
-        assert plan(L4).command.env["VLLM_ENABLE_CUDA_COMPATIBILITY"] == "1"
-        assert "VLLM_ENABLE_CUDA_COMPATIBILITY" not in plan(RTX).command.env
+    def test_vllm_is_never_told_to_choose_its_driver_library_by_itself(self) -> None:
+        assert not [one.stack for one in every_stack() if "VLLM_ENABLE_CUDA_COMPATIBILITY" in one.command.env]
 
     def test_no_shipped_stack_carries_a_secret(self) -> None:
         for one in every_stack():
@@ -270,6 +269,7 @@ SERVED = [
     ("serving__kvCacheDtype", "bfloat16"),
     ("serving__env", {"VLLM_LOGGING_LEVEL": "DEBUG"}),
     ("serving__tools", False),
+    ("serving__cudaCompatibility", "never"),
     ("serving__speculation__method", "ngram"),
     ("vllmArgs", {"max-log-len": 10}),
     ("weights__revision", "0abc"),

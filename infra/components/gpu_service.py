@@ -96,13 +96,14 @@ class GpuService(pulumi.ComponentResource):
 
     def _container(self) -> ServiceTemplateContainerArgs:
         command, instance, probe = self._plan.command, self._plan.instance, self._plan.probe
+        words = [*command.wrapper, *command.argv]
         if instance is None or probe is None:
             raise ValueError("a Cloud Run plan has an instance and a probe")
         return ServiceTemplateContainerArgs(
             name="vllm",
             image=self._args.image,
-            commands=[command.argv[0]],
-            args=list(command.argv[1:]),
+            commands=words[:1],
+            args=words[1:],
             envs=self._environment(),
             ports=ServiceTemplateContainerPortsArgs(name="http1", container_port=PORT),
             resources=ServiceTemplateContainerResourcesArgs(

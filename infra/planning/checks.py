@@ -40,6 +40,7 @@ def check_combination(
         *_engine(settings, model, architecture, assistant, accelerator, vllm_version),
         *_modalities(settings, architecture, accelerator),
         *_cloud_run(settings, accelerator),
+        *_overruled(settings, accelerator),
     ]
     return Findings(tuple(refusals), tuple(_warnings(settings, accelerator, location)))
 
@@ -247,6 +248,15 @@ def _cloud_run(settings: Settings, accelerator: Accelerator) -> Iterator[Fault]:
         yield Fault("serving.loadFormat", fact, "The server would find no weights.", fix)
 
 
+def _overruled(settings: Settings, accelerator: Accelerator) -> Iterator[Fault]:
+    """Variables by which vLLM itself would choose the CUDA driver library, after the start of the container did."""
+    for name in ("VLLM_ENABLE_CUDA_COMPATIBILITY", "VLLM_CUDA_COMPATIBILITY_PATH"):
+        if name in settings.serving.env and accelerator.backend is Backend.GPU:
+            fact = "is overruled by serving.cudaCompatibility, which decides when the container starts."
+            fix = "Take it out, and write serving.cudaCompatibility: always or never where auto is wrong."
+            yield Fault(f"serving.env.{name}", fact, "It would have no effect.", fix)
+
+
 def _warnings(settings: Settings, accelerator: Accelerator, location: str) -> Iterator[Fault]:
     scaling, seqs = settings.scaling, settings.serving.max_num_seqs
     yield from _untried_zone(settings, accelerator, location)
@@ -270,6 +280,11 @@ def _warnings(settings: Settings, accelerator: Accelerator, location: str) -> It
             fact = f"{scaling.concurrency} is far above serving.maxNumSeqs {seqs}."
             fix = f"Write about {2 * seqs}, so that Cloud Run starts another instance instead."
             yield Fault("scaling.concurrency", fact, "Requests would queue inside the server.", fix)
+    if "LD_LIBRARY_PATH" in settings.serving.env and accelerator.backend is Backend.GPU:
+        fact = "comes behind the folder that serving.cudaCompatibility puts first."
+        consequence = "A libcuda.so.1 of your own would not be found."
+        fix = "Leave it if it holds other libraries; for that one, lay it into the image's /usr/local/cuda/compat."
+        yield Fault("serving.env.LD_LIBRARY_PATH", fact, consequence, fix)
     for written in settings.vllm_args:
         if (flag := flag_table().main_spelling(written)) in UNPLANNED_FLAGS:
             fact = f"{flag} changes memory or devices in ways that this plan does not follow."

@@ -25,6 +25,7 @@ WITHOUT_EFFECT: Mapping[Platform, tuple[str, Mapping[str, str]]] = {
             "scaling.zonalRedundancy": "it lives in one zone",
             "probes": "the supervisor on the machine probes",
             "weights.access": "the weights are copied into memory",
+            "serving.cudaCompatibility": "there is no CUDA",
         },
     ),
     Platform.COMPUTE_ENGINE: (

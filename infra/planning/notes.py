@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from infra.catalog import Model
+from infra.catalog import Accelerator, Model
 from infra.errors import Fault
 from infra.planning.settings import Settings
 from infra.planning.speed import SpeedModel
@@ -30,6 +30,16 @@ def template_note(settings: Settings) -> Iterator[str]:
         yield (
             "Tools are put to the model in the words of the checkpoint's own chat template; serving.chatTemplate: tools "
             "takes the one of vLLM's GPU image instead (docs/decisions/0009)."
+        )
+
+
+def driver_note(accelerator: Accelerator) -> Iterator[str]:
+    """What is not known of the image on the hosts of Cloud Run's L4."""
+    if accelerator.id == "l4":
+        yield (
+            "Unverified: vLLM's images are built for CUDA 13, and Cloud Run's L4 hosts were seen with drivers of 535 and of "
+            "580, without notice. The container chooses its CUDA library by the driver that it finds; reports say that this "
+            "works and that it does not (serving.cudaCompatibility, docs/operations.md)."
         )
 
 

@@ -18,7 +18,16 @@ from infra.planning.faults import Findings
 from infra.planning.image_checks import check_image, counted_version, image_note
 from infra.planning.memory import tensor_parallel_fault
 from infra.planning.names import names_of, region_of
-from infra.planning.notes import access_notes, crowding, idle_note, kv_dtype_note, region_note, spot_note, template_note
+from infra.planning.notes import (
+    access_notes,
+    crowding,
+    driver_note,
+    idle_note,
+    kv_dtype_note,
+    region_note,
+    spot_note,
+    template_note,
+)
 from infra.planning.pace import check_pace
 from infra.planning.plan import Instance, Plan, QuotaNeed
 from infra.planning.probes import (
@@ -370,5 +379,6 @@ class _Planner:
             self.notes += region_note(self.settings, self.region)
             self.notes += spot_note(self.settings)
         self.notes += image_note(self.settings, self.accelerator, self.names)
+        self.notes += driver_note(self.accelerator)
         self.notes += template_note(self.settings)
         self.notes += access_notes(self.settings, self.model)

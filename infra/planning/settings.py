@@ -196,6 +196,12 @@ class Serving(Group):
         "How safetensors files are read when the streamer does not; lazy maps them, slow over a mounted bucket.",
         "prefetch",
     )
+    cuda_compatibility: Literal["auto", "always", "never"] = setting(
+        "auto",
+        "Whether CUDA's compatibility library in the image is put before the host's driver library (GPU); auto: decided "
+        "when the container starts, only on a driver of an older branch, which is what it is for.",
+        "never",
+    )
     ready_timeout: Duration | None = setting(
         None, "How long the serving check waits; default: 10m or twice the start estimate, whichever is longer.", "45m"
     )

@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from infra.catalog import Accelerator, Architecture, Backend, Model, Platform, catalog
@@ -29,6 +30,14 @@ TOOLS_TEMPLATE = "/vllm-workspace/examples/tool_chat_template_gemma4.jinja"
 """Where vLLM's GPU images hold the template of their recipe (reported by several users, not seen in v0.32.0)."""
 SHUTDOWN_S = 30
 """What requests get to finish when a slice's server is told to stop, as it is at each change: vLLM's own default is none."""
+START_ON_GPU = Path(__file__).with_name("start_on_gpu.sh")
+DRIVER_FILE, CUDA_COMPAT, HOST_LIBRARIES = (
+    "/proc/driver/nvidia/version",
+    "/usr/local/cuda/compat",
+    "/usr/local/nvidia/lib64",
+)
+"""Where the host tells its driver, where NVIDIA's base images hold the compatibility libraries, and where Cloud Run puts
+the host's own."""
 HASH_PREFIX = "spec-"
 
 
@@ -54,11 +63,13 @@ class Engine:
 
 @dataclass(frozen=True)
 class Command:
-    """The server's command line and environment, and the hash that names this specification."""
+    """The server's command line and environment, what starts it, and the hash that names this specification."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
     spec_hash: str
+    wrapper: tuple[str, ...] = ()
+    """What the container runs with `argv` behind it: on a GPU the choice of the CUDA driver library; empty on TPU."""
 
 
 def default_batched_tokens(settings: Settings, accelerator: Accelerator) -> int:
@@ -102,10 +113,11 @@ def command_of(
     for flag, value in {**{flag: value for flag, value in planned.items() if flag not in typed}, **typed}.items():
         argv += _spelled(flag, value)
     env = _environment(settings, accelerator)
-    spec_hash = _hash(image, revision, env, argv)
+    wrapper = _wrapper(settings, accelerator)
+    spec_hash = _hash(image, revision, env, [*wrapper, *argv])
     names = ["--served-model-name", model.hub_id, spec_hash]
     host = VPC_ADDRESS if accelerator.backend is Backend.TPU else "0.0.0.0"  # noqa: S104 inside the container
-    return Command((*argv, *names, "--host", host, "--port", str(PORT)), env, spec_hash)
+    return Command((*argv, *names, "--host", host, "--port", str(PORT)), env, spec_hash, wrapper)
 
 
 def _flags(
@@ -187,6 +199,14 @@ def _downloads(settings: Settings) -> bool:
     return settings.weights.source == "huggingface"
 
 
+def _wrapper(settings: Settings, accelerator: Accelerator) -> tuple[str, ...]:
+    if accelerator.backend is Backend.TPU:
+        return ()
+    script = START_ON_GPU.read_text("utf-8")
+    choice = settings.serving.cuda_compatibility
+    return ("bash", "-c", script, START_ON_GPU.stem, choice, DRIVER_FILE, CUDA_COMPAT, HOST_LIBRARIES)
+
+
 def _environment(settings: Settings, accelerator: Accelerator) -> dict[str, str]:
     env = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
     if not _downloads(settings):
@@ -199,8 +219,6 @@ def _environment(settings: Settings, accelerator: Accelerator) -> dict[str, str]
         }
     else:
         env |= {"HF_HOME": "/tmp/huggingface", "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}  # noqa: S108  the mount is read-only
-    if accelerator.id == "l4":
-        env["VLLM_ENABLE_CUDA_COMPATIBILITY"] = "1"
     return env | settings.serving.env
 
 

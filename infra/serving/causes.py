@@ -24,7 +24,18 @@ class Cause:
     fix: str
 
 
+_DRIVER = "The line start_on_gpu in the log says which driver and which library were found."
 _BY_WORDS = (
+    Cause(
+        r"error 80[34]\b|unsupported display driver|forward compatibility was attempted",
+        "CUDA's compatibility library is in use on a driver or a GPU that it is not for",
+        f"Write serving.cudaCompatibility: never, or always if it was never before. {_DRIVER}",
+    ),
+    Cause(
+        r"driver version is insufficient|nvidia driver on your system is too old",
+        "the host's driver is older than the CUDA that the image is built for",
+        f"Write serving.cudaCompatibility: always, or name an image for an older CUDA under images.serving. {_DRIVER}",
+    ),
     Cause(
         r"[kv]_scale must be positive",
         "an fp8 KV cache over a checkpoint that has no usable scales for it",

@@ -85,6 +85,8 @@ def as_json(plan: Plan, resources: ResourceList | None = None) -> dict[str, Any]
             "countedAs": plan.engine.vllm_version,
             "image": plan.images["serving"].upstream,
             "argv": list(plan.command.argv),
+            "wrapper": list(plan.command.wrapper),
+            "cudaCompatibility": plan.settings.serving.cuda_compatibility if plan.command.wrapper else None,
             "env": dict(plan.command.env),
             "specHash": plan.command.spec_hash,
         },

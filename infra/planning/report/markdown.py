@@ -8,7 +8,7 @@ from typing import Any
 from infra.planning.plan import Plan
 from infra.planning.report.data import ResourceList, as_json
 from infra.planning.report.diff import changes
-from infra.planning.report.rows import command_lines, plan_rows, resource_lines, title
+from infra.planning.report.rows import command_lines, plan_rows, resource_lines, title, wrapper_lines
 
 MARKER = "<!-- gemma4 plan {stack} -->"
 """First line of a comment: who updates comments in place finds its own by it."""
@@ -29,7 +29,7 @@ def as_markdown(plan: Plan, resources: ResourceList | None, before: Mapping[str,
     )
     parts += [f"- ⚠️ **{fault.key}**: {_cell(_tail(str(fault)))}" for fault in plan.warnings]
     if not plan.refused:
-        parts.append(_folded("Command", "```sh\n" + "\n".join(command_lines(plan)) + "\n```"))
+        parts.append(_folded("Command", "```sh\n" + "\n".join([*wrapper_lines(plan), *command_lines(plan)]) + "\n```"))
     if resources is not None:
         listed = "\n".join(f"- {line}" for line in resource_lines(resources)) or resources.missing
         parts.append(_folded(f"Resources: {len(resources.rows)}", listed))

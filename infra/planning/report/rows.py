@@ -43,6 +43,14 @@ def plan_rows(plan: Plan) -> list[Row]:
     ]
 
 
+def wrapper_lines(plan: Plan) -> list[str]:
+    """What stands before the command in its container, as a comment of the shell; nothing on TPU."""
+    if not plan.command.wrapper:
+        return []
+    choice = plan.settings.serving.cuda_compatibility
+    return [f"# in the container behind infra/planning/start_on_gpu.sh, serving.cudaCompatibility: {choice}"]
+
+
 def command_lines(plan: Plan) -> list[str]:
     """Environment and command line as a shell would take them, one flag a line."""
     environment = [f"{name}={shlex.quote(value)}" for name, value in plan.command.env.items()]

@@ -13,7 +13,7 @@ from infra.errors import Fault
 from infra.planning.plan import Plan
 from infra.planning.report.data import ResourceList, as_json
 from infra.planning.report.diff import changes
-from infra.planning.report.rows import command_lines, plan_rows, resource_lines, title
+from infra.planning.report.rows import command_lines, plan_rows, resource_lines, title, wrapper_lines
 from infra.planning.report.terminal import plain, show
 
 _TONES = {"better": "green", "worse": "red", "": ""}
@@ -53,7 +53,7 @@ def _body(plan: Plan, resources: ResourceList | None) -> Table:
         style = _VERDICTS[plan.fits.value] if name == "Fits" else ""
         body.add_row(Text(name, style="bold"), Text("\n".join(lines), style=style))
     if not plan.refused:
-        body.add_row(Text("Command", style="bold"), Text("\n".join(command_lines(plan))))
+        body.add_row(Text("Command", style="bold"), Text("\n".join([*wrapper_lines(plan), *command_lines(plan)])))
     if resources is not None:
         count = f"{len(resources.rows)} to create, stack and components included" if resources.rows else ""
         lines = [*filter(None, (count, resources.missing)), *resource_lines(resources)]
