@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from email.utils import formatdate
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +19,7 @@ import pytest
 from infra.errors import GoogleError
 from infra.google.access import Access, Api
 from infra.google.errors import is_ambiguous
-from infra.google.session import GoogleSession, Retry
+from infra.google.session import GoogleSession, Retry, Timeouts
 from tests.fakes.google import FakeGoogle
 from tests.fakes.google.client import START, FakeTime, session
 from tests.fakes.google.wire import error_body, error_info, fingerprint
@@ -54,6 +57,92 @@ def _private_key() -> str:
 
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+
+
+class TestAKeyFileThatIsNotThere:
+    def test_is_named_although_the_variable_is_set(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nowhere/key.json")
+        with pytest.raises(GoogleError, match=r"names /nowhere/key\.json, and there is no such file") as caught:
+            GoogleSession(Access(project="p")).get(Api.TPU, "projects/p/locations")
+        assert caught.value.status == 401
+
+
+class Mute:
+    """A host that takes connections and never answers; `calls` counts them."""
+
+    def __init__(self) -> None:
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self._socket.settimeout(0.05)
+        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}/"
+
+    def calls(self) -> int:
+        taken = []
+        with suppress(TimeoutError):
+            while True:
+                taken.append(self._socket.accept()[0])
+        for one in taken:
+            one.close()
+        return len(taken)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@pytest.fixture
+def mute() -> Iterator[Mute]:
+    host = Mute()
+    yield host
+    host.close()
+
+
+class TestBoundedSilence:
+    """Of the command line's questions: somebody waits for them."""
+
+    def asking(self, mute: Mute, time: FakeTime, *, attempt_s: float, silence_s: float | None) -> GoogleSession:
+        """A session whose every attempt takes so many seconds of its clock."""
+        access = Access(project="p", access_token="t", endpoints=dict.fromkeys(Api, mute.url))
+        ticks = itertools.count(0, attempt_s)
+        return GoogleSession(
+            access,
+            retry=Retry(attempts=4),
+            timeouts=Timeouts(connect_s=1, read_s=0.02, silence_s=silence_s),
+            sleep=time.sleep,
+            clock=lambda: next(ticks),
+        )
+
+    def test_ends_the_attempts_when_it_has_lasted(self, mute: Mute, time: FakeTime) -> None:
+        client = self.asking(mute, time, attempt_s=3, silence_s=5)
+        with pytest.raises(GoogleError, match="did not answer GET p/locations"):
+            client.get(Api.TPU, "projects/p/locations")
+        with pytest.raises(GoogleError, match="nothing answered before"):
+            client.get(Api.CLOUD_QUOTAS, "projects/p/quotas")
+        assert mute.calls() == 2
+
+    def test_ends_the_questions_to_an_api_that_has_not_answered_one(self, mute: Mute, time: FakeTime) -> None:
+        client = self.asking(mute, time, attempt_s=0.1, silence_s=60)
+        for _ in range(3):
+            with pytest.raises(GoogleError):
+                client.get(Api.TPU, "projects/p/locations")
+        assert mute.calls() == 4
+
+    def test_is_not_bounded_where_nobody_says_so(self, mute: Mute, time: FakeTime) -> None:
+        client = self.asking(mute, time, attempt_s=3600, silence_s=None)
+        for _ in range(2):
+            with pytest.raises(GoogleError):
+                client.get(Api.TPU, "projects/p/locations")
+        assert mute.calls() == 8
+
+    def test_an_answer_begins_it_anew(self, fake: FakeGoogle) -> None:
+        ticks = itertools.count(0, 3)
+        client = GoogleSession(
+            Access.read(fake.settings().get, env={}),
+            timeouts=Timeouts(silence_s=5),
+            retry=Retry(attempts=2, first_s=0),
+            clock=lambda: next(ticks),
+        )
+        for _ in range(4):
+            fake.fault("GET", "/crm/", drop="before", times=1)
+            client.get(Api.RESOURCE_MANAGER, PROJECT)
 
 
 class TestSettings:
@@ -185,6 +274,36 @@ class TestRepetition:
             client.post(Api.TPU, "projects/p/nodes", {})
         assert (caught.value.status, caught.value.reason, is_ambiguous(caught.value)) == (0, "NOT_SENT", False)
         assert len(time.pauses) == 1
+
+    def test_a_lost_answer_to_a_question_leaves_nothing_in_doubt(self, fake: FakeGoogle) -> None:
+        fake.fault("GET", "/crm/", drop="after")
+        with pytest.raises(
+            GoogleError, match="so nothing is known; check the network and run the command again"
+        ) as caught:
+            session(fake, retry=Retry(attempts=1)).get(Api.RESOURCE_MANAGER, PROJECT)
+        assert "may have been done" not in str(caught.value)
+
+    @pytest.mark.parametrize(
+        ("variables", "said", "pauses"),
+        [
+            ({"HTTPS_PROXY": "http://me:pw@127.0.0.1:9"}, "(no way through the proxy of HTTPS_PROXY)", 1),
+            ({"HTTPS_PROXY": "foo bar pw"}, "because what HTTPS_PROXY holds is not an address", 0),
+        ],
+    )
+    def test_a_proxy_that_does_not_serve_is_named_and_never_shown(
+        self, monkeypatch: pytest.MonkeyPatch, time: FakeTime, variables: dict[str, str], said: str, pauses: int
+    ) -> None:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.delenv("no_proxy", raising=False)
+        access = Access(project="p", access_token="t", endpoints={Api.TPU: "https://tpu.invalid/v2alpha1/"})
+        with pytest.raises(GoogleError) as caught:
+            GoogleSession(access, retry=Retry(attempts=2), sleep=time.sleep).get(Api.TPU, "projects/p/locations")
+        assert said in str(caught.value)
+        assert "pw" not in str(caught.value)
+        assert not is_ambiguous(caught.value)
+        assert len(time.pauses) == pauses
 
     def test_a_lost_answer_says_that_nobody_knows(self, fake: FakeGoogle) -> None:
         fake.fault("POST", "/b", drop="after")

@@ -111,6 +111,24 @@ class TestPin:
         assert json.loads((folder / "lock.json").read_text())["images"]["gpu"] == DIGEST
         assert "gemma-4-12b-it: not pinned: nobody answers" in capsys.readouterr().out
 
+    def test_without_a_network_nothing_is_written_and_each_host_is_tried_once(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        asked = []
+
+        def silent(name: str, *_: object, **__: object) -> str:
+            asked.append(name)
+            raise GoogleError(f"{name} could not be reached.", reason="UNREACHABLE")
+
+        monkeypatch.setattr(pin_command, "image_digest", silent)
+        monkeypatch.setattr(pin_command, "model_revision", silent)
+        before = (folder / "lock.json").read_text()
+        assert pin_command.pin([], directory=folder) > 10
+        said = capsys.readouterr()
+        assert (len(asked), (folder / "lock.json").read_text()) == (2, before)
+        assert "tpu: not asked, since nobody answered before" in said.out
+        assert said.err.splitlines()[1:] == [f"nothing was pinned; {folder / 'lock.json'} is as it was"]
+
     def test_an_unknown_name_pins_nothing(self, folder: Path) -> None:
         before = (folder / "lock.json").read_text()
         with pytest.raises(SettingsError, match="gpuu: is no image or model"):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from collections.abc import MutableMapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from infra.errors import GoogleError
 from infra.google.access import Access, Api
 from infra.google.errors import Asked, expired, explain, not_sent
 
+KEY_FILE = "GOOGLE_APPLICATION_CREDENTIALS"
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 NO_CREDENTIALS = (
     "No Google credentials were found, so nothing can be asked of Google; "
@@ -22,8 +25,10 @@ NO_CREDENTIALS = (
 class Credentials:
     """An access token that renews itself where it can. Loads nothing before the first request."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, timeout_s: float | None = None) -> None:
+        """`timeout_s` bounds the wait for a token; None leaves it to google-auth, which waits for two minutes."""
         self._access = access
+        self._timeout_s = timeout_s
         self._loaded: Any = None
         self._transport: Any = None
 
@@ -56,7 +61,8 @@ class Credentials:
         if self._transport is None:
             from google.auth.transport.requests import Request
 
-            self._transport = Request()
+            request = Request()
+            self._transport = request if self._timeout_s is None else partial(request, timeout=self._timeout_s)
         return self._transport
 
     def _refusal(self, error: Exception, asked: Asked) -> GoogleError:
@@ -101,12 +107,21 @@ def _source(access: Access) -> Any:
 def _from_files(info: dict[str, Any] | None) -> Any:
     from google.auth import default, exceptions, load_credentials_from_dict
 
+    named = os.environ.get(KEY_FILE, "")
+    if info is None and named and not Path(named).is_file():
+        raise GoogleError(
+            f"{KEY_FILE} names {named}, and there is no such file, so nobody is signed in; name the file that is meant, "
+            f"or unset it and run `gcloud auth application-default login`.",
+            status=401,
+            reason="UNAUTHENTICATED",
+        )
     try:
         if info is not None:
             return load_credentials_from_dict(info, scopes=[SCOPE])[0]  # type: ignore[no-untyped-call]
         return default(scopes=[SCOPE])[0]
     except exceptions.DefaultCredentialsError:
-        raise GoogleError(NO_CREDENTIALS, status=401, reason="UNAUTHENTICATED") from None
+        said = f"{KEY_FILE} names {named}, which holds no credentials. " if info is None and named else ""
+        raise GoogleError(said + NO_CREDENTIALS, status=401, reason="UNAUTHENTICATED") from None
 
 
 def _impersonated(source: Any, access: Access) -> Any:

@@ -10,11 +10,14 @@ from typing import Any
 from infra.errors import GoogleError
 from infra.google.refusals import Cause, Refusal, cause_of, error_info
 
+NO_ADDRESS = "NO_ADDRESS"  # the reason where a proxy or an endpoint is written so that nobody can be asked
 NOT_SENT = "NOT_SENT"  # the reason of an error after which the request certainly did nothing
 FAILED = "FAILED"  # the reason of an operation that ended without success
 TRANSIENT_STATUS = frozenset({0, 429, 500, 502, 503, 504})
-LASTING = frozenset({*(kind.value for kind in Refusal if kind is not Refusal.OTHER), FAILED, "NO_PROJECT"})
+LASTING = frozenset({*(kind.value for kind in Refusal if kind is not Refusal.OTHER), FAILED, "NO_PROJECT", NO_ADDRESS})
 """Reasons after which asking the same again within minutes is in vain, whatever the status."""
+NO_ANSWER = frozenset({NO_ADDRESS, NOT_SENT, "UNREACHABLE"})
+"""Reasons of errors that nobody answered."""
 
 # The smallest predefined role that holds each permission our clients need; the prefix stands for its whole family. In
 # lower case, since Google spells the same permission in two ways.
@@ -90,10 +93,26 @@ def expired(asked: Asked, why: str = "") -> GoogleError:
 
 def unreachable(asked: Asked, why: str) -> GoogleError:
     """No answer at all: whether a request that changes something was carried out is unknown."""
+    if asked.what.startswith("GET "):
+        lost, again = "so nothing is known", "run the command again"
+    else:
+        lost = "so it may or may not have been done"
+        again = "run the command again, which goes on where this one stopped"
     return GoogleError(
-        f"{asked.service} did not answer {asked.what} ({why}), so it may or may not have been done; "
-        "check the network and run the command again, which goes on where this one stopped.",
+        f"{asked.service} did not answer {asked.what} ({why}), {lost}; check the network and {again}.",
         reason="UNREACHABLE",
+    )
+
+
+def no_address(asked: Asked, why: str, proxy_variable: str) -> GoogleError:
+    """An address that is none, of the API or of a proxy: asking again does not help."""
+    what, good = f"the custom endpoint that is set for {asked.service}", "https://host/v1/"
+    if proxy_variable:
+        what, good = f"what {proxy_variable} holds", "http://proxy.example.com:3128"
+    return GoogleError(
+        f"{asked.what} was not sent to {asked.service}, because {what} is not an address ({why}); "
+        f"write it like {good}, or unset it.",
+        reason=NO_ADDRESS,
     )
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _HUB_ADDRESS = "https://registry-1.docker.io"
 HUGGING_FACE = "https://huggingface.co"
-_TIMEOUT = (10, 30)
+_TIMEOUT = (3, 15)
 _MANIFESTS = ", ".join(
     (
         "application/vnd.oci.image.index.v1+json",
@@ -86,7 +86,9 @@ def _request(
             method, url, headers=dict(headers), params=dict(params or {}), auth=keep_authorization, timeout=_TIMEOUT
         )
     except requests.RequestException as error:
-        raise GoogleError(f"{url} could not be reached ({type(error).__name__}); pinning needs the internet.") from None
+        raise GoogleError(
+            f"{url} could not be reached ({type(error).__name__}); pinning needs the internet.", reason="UNREACHABLE"
+        ) from None
 
 
 def _json(answer: requests.Response) -> Mapping[str, Any]:

@@ -7,6 +7,7 @@ Google recognises, or says that repeating does no harm. What was certainly never
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -17,12 +18,14 @@ from infra.errors import GoogleError
 from infra.google.access import Access, Api
 from infra.google.credentials import Credentials
 from infra.google.errors import (
+    NO_ANSWER,
     NOT_SENT,
     Asked,
     after_silence,
     explain,
     is_ambiguous,
     is_transient,
+    no_address,
     not_sent,
     unreachable,
 )
@@ -51,10 +54,12 @@ class Retry:
 
 @dataclass(frozen=True)
 class Timeouts:
-    """Seconds to connect, and between two bytes of an answer."""
+    """Seconds to connect to each address of a host, and between two bytes of an answer. After `silence_s` without any
+    answer, all attempts together, nothing more is asked; None asks on."""
 
     connect_s: float = 10.0
     read_s: float = 60.0
+    silence_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -92,8 +97,10 @@ class GoogleSession:
         self.sleep = sleep
         self.clock = clock
         self._retry = retry or Retry()
-        self._timeouts = timeouts or Timeouts()
-        self._credentials = Credentials(access)
+        self.timeouts = timeouts or Timeouts()
+        self._credentials = Credentials(access, None if self.timeouts.silence_s is None else self.timeouts.read_s)
+        self._silent_s = 0.0
+        self._silent: set[Api] = set()  # have not answered a call, with all its attempts
         self._http: requests.Session | None = None
 
     @property
@@ -155,7 +162,7 @@ class GoogleSession:
         renewed = False
         attempt = 1
         while True:
-            outcome = self._attempt(call, asked)
+            outcome = self._attempt_in_time(call, asked)
             if not isinstance(outcome, _Failure):
                 return outcome
             error = outcome.error
@@ -164,11 +171,26 @@ class GoogleSession:
                 self._credentials.renew(asked)
                 continue
             repeatable = call.repeatable or error.reason == NOT_SENT
-            if not repeatable or not is_transient(error) or attempt >= self._retry.attempts:
+            if not repeatable or not is_transient(error) or attempt >= self._retry.attempts or self._given_up(call.api):
+                self._silent |= {call.api} if error.reason in NO_ANSWER else set()
                 raise error
             doubts += [error] if is_ambiguous(error) else []
             self.sleep(self._retry.pause_s(attempt, outcome.retry_after_s, random.random()))  # noqa: S311
             attempt += 1
+
+    def _given_up(self, api: Api) -> bool:
+        """Whether to ask no more: where silence is bounded, after an API that did not answer, or after too long a time."""
+        bound_s = self.timeouts.silence_s
+        return bound_s is not None and (api in self._silent or self._silent_s >= bound_s)
+
+    def _attempt_in_time(self, call: _Call, asked: Asked) -> requests.Response | _Failure:
+        if self._given_up(call.api):
+            return _Failure(not_sent(asked, "nothing answered before"))
+        began = self.clock()
+        outcome = self._attempt(call, asked)
+        silent = isinstance(outcome, _Failure) and outcome.error.reason in NO_ANSWER
+        self._silent_s = self._silent_s + self.clock() - began if silent else 0.0
+        return outcome
 
     def _attempt(self, call: _Call, asked: Asked) -> requests.Response | _Failure:
         import requests
@@ -180,9 +202,17 @@ class GoogleSession:
                 params=dict(call.params),
                 json=call.body,
                 headers=self._headers(asked),
-                timeout=(self._timeouts.connect_s, self._timeouts.read_s),
+                timeout=(self.timeouts.connect_s, self.timeouts.read_s),
                 allow_redirects=False,
             )
+        except (
+            requests.exceptions.InvalidURL,
+            requests.exceptions.InvalidSchema,
+            requests.exceptions.MissingSchema,
+        ) as error:
+            return _Failure(no_address(asked, type(error).__name__, _proxy_variable()))
+        except requests.exceptions.ProxyError:  # the tunnel to Google never came about
+            return _Failure(not_sent(asked, f"no way through the proxy of {_proxy_variable() or 'the system'}"))
         except requests.RequestException as error:
             why = type(error).__name__
             return _Failure(not_sent(asked, why) if _never_connected(error) else unreachable(asked, why))
@@ -221,6 +251,12 @@ def _never_connected(error: requests.RequestException) -> bool:
 
     cause = getattr(error.args[0], "reason", None) if error.args else None
     return isinstance(error, ConnectTimeout) or isinstance(cause, NewConnectionError)
+
+
+def _proxy_variable() -> str:
+    """The environment variable that names a proxy, never its value: that may hold a password."""
+    names = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "HTTP_PROXY", "http_proxy")
+    return next((name for name in names if os.environ.get(name)), "")
 
 
 def _spoken(call: _Call) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 
-from infra.errors import SettingsError
+from infra.errors import GoogleError, SettingsError
 from infra.google.access import Access
-from infra.google.session import GoogleSession
+from infra.google.session import GoogleSession, Retry, Timeouts
 from infra.ops.inputs import plan_stack
 from infra.planning.plan import Plan
 from infra.planning.slices import SlicesPlan
@@ -22,12 +23,25 @@ class TpuStack:
     slices: SlicesPlan
 
 
-def session_for(file: StackFile | None) -> GoogleSession:
-    """A session with the stack's settings. An encrypted one cannot be read here: the environment stands in for it."""
+_QUICK = Timeouts(connect_s=3.0, read_s=10.0, silence_s=10.0)
+_ONCE_MORE = Retry(attempts=2, first_s=0.5)
+"""Somebody sits before a question: without a network the answer is there within seconds. Providers wait for minutes."""
+
+
+def session_for(file: StackFile | None, *, patient: bool = False) -> GoogleSession:
+    """A session with the stack's settings. An encrypted one cannot be read here: the environment stands in for it.
+    `patient` is for what changes something."""
     settings = {} if file is None else {key: value for key, value in file.gcp.items() if isinstance(value, str)}
-    session = GoogleSession(Access.read(settings.get))
-    session.access.required_project()
-    return session
+    access = Access.read(settings.get)
+    if file is None and not access.project:
+        raise GoogleError(
+            "No Google Cloud project is set, so nothing can be asked of Google; name a stack whose file has gcp:project, "
+            "for example gemma4 zones v6e4, or set GOOGLE_CLOUD_PROJECT.",
+            reason="NO_PROJECT",
+        )
+    access.required_project()
+    print(f"asking Google about project {access.project} …", file=sys.stderr, flush=True)
+    return GoogleSession(access) if patient else GoogleSession(access, retry=_ONCE_MORE, timeouts=_QUICK)
 
 
 def tpu_stack(stack: str) -> TpuStack:

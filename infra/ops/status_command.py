@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from infra.planning.quantities import read_rate
 from infra.planning.report.terminal import show
 
 _CHECK = "dynamic/gemma4:ServingCheck"
-_EXPORT_S = 120
+_EXPORT_S = 60
 
 
 def show_status(stack: str, *, as_json: bool) -> None:
@@ -63,6 +64,7 @@ def export(root: Path, stack: str) -> Mapping[str, Any]:
         raise Gemma4Error(
             "gemma4 status reads the stack's state with the Pulumi CLI, which is not on the PATH; install it."
         )
+    print(f"reading the state of {stack} with the Pulumi CLI …", file=sys.stderr, flush=True)
     command = ["pulumi", "stack", "export", "--stack", stack, "--non-interactive"]
     try:
         done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=_EXPORT_S, check=False)  # noqa: S603

@@ -65,7 +65,7 @@ def show_husks(stack: str | None, *, delete: bool, everybody: bool, as_json: boo
         fix = "Add --delete, or leave it out: all are listed anyway."
         raise SettingsError.of("--everybody", "says whose requests --delete deletes.", "Nothing is deleted.", fix)
     file = None if stack is None else read_stack(project_root(), stack)
-    session = session_for(file)
+    session = session_for(file, patient=delete)
     husks = find_husks(session)
     chosen = [one for one in husks.found if delete and (everybody or is_of_gemma4(one, stack))]
     failed: dict[str, str] = {}
