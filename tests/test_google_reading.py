@@ -78,7 +78,12 @@ class TestLogs:
                 {"job_name": "stage", "location": "us-east4"},
                 {"run.googleapis.com/execution_name": "stage-abc"},
             ),
-            (LogSource.tpu_node("123", "us-east5-a"), "tpu_worker", {"node_id": "123", "zone": "us-east5-a"}, {}),
+            (
+                LogSource.slice("gemma4-a", "us-east5-a"),
+                "generic_node",
+                {"namespace": "gemma4", "node_id": "gemma4-a", "location": "us-east5-a"},
+                {},
+            ),
         ],
         ids=["service", "job", "tpu"],
     )

@@ -23,6 +23,7 @@ from containers.tpu.gemma4_supervisor.gate import callers
 from containers.tpu.gemma4_supervisor.huggingface import token_files, unnamed_models
 from containers.tpu.gemma4_supervisor.journal import Journal
 from containers.tpu.gemma4_supervisor.metadata import Metadata
+from containers.tpu.gemma4_supervisor.output import Output
 from containers.tpu.gemma4_supervisor.probe import Condition
 from containers.tpu.gemma4_supervisor.record import Record
 from containers.tpu.gemma4_supervisor.service import Phase
@@ -338,7 +339,8 @@ class TestSmallThings:
         settings, journal = Settings(run_dir=tmp_path), Journal(io.StringIO())
         status = Status(journal, tmp_path / "status.json", lambda text: None, 10, 60)
         record = Record(tmp_path / "record.json", ROOT, status)
-        tools = Tools(settings, journal, status, Metadata(settings, journal), Docker(settings, journal), record)
+        docker = Docker(settings, journal)
+        tools = Tools(settings, journal, status, Metadata(settings, journal), docker, record, Output(docker, print))
         spec = parsed(hfTokenSecret="projects/p/secrets/s")
         late = preparation.Preparation(tools, spec, lambda *_: None, lambda _: None)
 

@@ -237,6 +237,9 @@ class TestStatus:
         (row,) = statuses(fake)
         assert wanted in row.next
         assert row.serving is serving
+        shows = f'gcloud logging read \'resource.type="generic_node" AND resource.labels.namespace="gemma4" AND \
+resource.labels.node_id="{BLUE}"'
+        assert (shows in row.next) is ("errors" in said)
 
     def test_a_report_that_is_five_minutes_old_says_nothing_about_now(
         self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from pulumi.runtime import mocks
 
+from infra.google.logs import LogSource
 from infra.google.tpu_types import queued_resource_body
 from infra.ops.program import REDACTED, Registration, Run, run_program
 from infra.planning.ranges import neighbour
@@ -92,6 +93,7 @@ class TestTheRequest:
         assert node["labels"] == {"app": "gemma4", "stack": name, "managed-by": "pulumi", "slice": "blue"}
         assert sorted(node["metadata"]) == [
             "enable-guest-attributes",
+            "gemma4-log",
             "gemma4-spec",
             "gemma4-supervisor",
             "startup-script",
@@ -304,7 +306,16 @@ class TestSlices:
         blue, green = only(ran, "ServingCheck", "blue").inputs, only(ran, "ServingCheck", "green").inputs
         assert (blue["path"], blue["skipped"]) == ("/slices/blue", "")
         assert (green["path"], bool(green["skipped"])) == ("/slices/green", True)
-        assert blue["log"]["name"] == blue["generation"] == "1234567890"
+        assert blue["generation"] == "1234567890"
+
+    def test_each_slice_writes_its_log_where_its_check_reads_it(self) -> None:
+        ran = run(**TWO)
+        for name in ("blue", "green"):
+            log = only(ran, "ServingCheck", name).inputs["log"]
+            assert log == {"kind": "slice", "name": f"gemma4-v6e4-{name}", "location": "us-east5-a"}
+            written = json.loads(only(ran, "ServingSpec", name).inputs["metadata"]["gemma4-log"])
+            labels = LogSource.slice(log["name"], log["location"]).resource_labels
+            assert written == {"project_id": PROJECT, **labels, "stack": "v6e4", "slice": name}
 
     def test_nothing_is_queued_before_image_weights_and_grants_are_ready(self) -> None:
         ran = shipped("v6e4")

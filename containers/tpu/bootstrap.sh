@@ -53,7 +53,7 @@ with open(sys.argv[2], "wb") as file:
 PYTHON
 }
 
-# One line that Cloud Logging reads as a structured entry. Arguments: severity, text without quotes or backslashes.
+# One line in the form of the supervisor's journal. Arguments: severity, text without quotes or backslashes.
 say() { printf '{"severity":"%s","event":"bootstrap","message":"%s"}\n' "$1" "$2"; }
 
 # Arguments: fact, consequence or remedy. The status goes where the supervisor's would be, if the node lets it.

@@ -14,6 +14,7 @@ import pulumi
 from infra.components.checks import check_inputs
 from infra.components.foundation import Foundation
 from infra.components.gateway import Gateway
+from infra.components.slice_metadata import with_log
 from infra.components.tpu_slice import TpuSlice
 from infra.planning.plan import Plan
 from infra.providers.serving_check import ServingCheck, ServingCheckInputs
@@ -22,7 +23,7 @@ from infra.providers.serving_spec import ServingSpec, ServingSpecInputs
 
 @dataclass(frozen=True)
 class RolloutArgs:
-    """`slices` by name, in the order in which they change; `metadata` is what their supervisors follow."""
+    """`slices` by name, in the order in which they change; `metadata` is what all their supervisors follow."""
 
     plan: Plan
     foundation: Foundation
@@ -48,7 +49,7 @@ class Rollout(pulumi.ComponentResource):
                     zone=one.zone,
                     node_id=args.plan.names.slice(slice_name),
                     instance=one.instance,
-                    metadata=args.metadata,
+                    metadata=with_log(args.metadata, args.plan, slice_name, one.zone),
                 ),
                 opts=pulumi.ResourceOptions(parent=self, depends_on=[*args.ready, *last]),
             )
@@ -69,7 +70,7 @@ class Rollout(pulumi.ComponentResource):
             url=self._args.gateway.service.uri,
             path=f"/slices/{slice_name}",
             generation=one.instance,
-            log={"kind": "tpu_node", "name": one.instance, "location": one.zone},
+            log={"kind": "slice", "name": self._args.plan.names.slice(slice_name), "location": one.zone},
         )
         waits = one.instance.apply(lambda instance: "" if instance else "it waits for capacity")
         return replace(inputs, skipped=inputs.skipped or waits)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 from collections.abc import Mapping
 from pathlib import Path
 
 import pulumi
 
+from infra.google.logs import LogSource
 from infra.planning.plan import Plan
 from infra.planning.spec import serving_spec
 
 PARCEL = Path("containers/tpu/parcel.py")
 SPEC, SUPERVISOR, STARTUP = "gemma4-spec", "gemma4-supervisor", "startup-script"
+LOG = "gemma4-log"
 
 
 def slice_metadata(
@@ -31,3 +34,12 @@ def slice_metadata(
             lambda known: serving_spec(plan, image=known[0], token_secret=known[1])
         ),
     }
+
+
+def with_log(
+    metadata: Mapping[str, pulumi.Input[str]], plan: Plan, slice_name: str, zone: str
+) -> Mapping[str, pulumi.Input[str]]:
+    """The attributes of one slice: those of all, and under which names it writes to Cloud Logging."""
+    source = LogSource.slice(plan.names.slice(slice_name), zone)
+    place = {"project_id": plan.names.project, **source.resource_labels, "stack": plan.stack, "slice": slice_name}
+    return {**metadata, LOG: json.dumps(place)}

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import pulumi
 
+from infra.components.slice_metadata import with_log
 from infra.planning.plan import Plan
 from infra.planning.slices import SlicesPlan
 from infra.providers.queued_resource import QueuedResource, QueuedResourceInputs
@@ -23,7 +24,7 @@ _ONLY_AT_CREATION = {"enable-guest-attributes": "TRUE"}
 @dataclass(frozen=True)
 class TpuSliceArgs:
     """One of the `slices`, by name. `network` and `subnetwork` are full names, `tag` is the firewall's; `account` is the
-    machine's own, by address; `metadata` is what its supervisor finds at its start."""
+    machine's own, by address; `metadata` is what every supervisor finds at its start."""
 
     plan: Plan
     slices: SlicesPlan
@@ -75,7 +76,7 @@ class TpuSlice(pulumi.ComponentResource):
                 provisioning=slices.provisioning,
                 valid_until_duration_s=slices.valid_until_duration_s,
                 max_run_duration_s=slices.max_run_duration_s,
-                metadata={**self._args.metadata, **_ONLY_AT_CREATION},
+                metadata={**self._metadata(), **_ONLY_AT_CREATION},
                 labels=labels,
                 tags=[self._args.tag],
                 known_zones=list(slices.known_zones),
@@ -84,6 +85,9 @@ class TpuSlice(pulumi.ComponentResource):
             ),
             opts=pulumi.ResourceOptions(parent=self, depends_on=[removal, *self._args.ready]),
         )
+
+    def _metadata(self) -> Mapping[str, pulumi.Input[str]]:
+        return with_log(self._args.metadata, self._args.plan, self._args.slice, self._slices.zone)
 
     def _node(self, queued: QueuedResource) -> TpuNode:
         first = self._slices.names[0]

@@ -1,4 +1,4 @@
-"""Cloud Logging: the last lines that a service, a job's execution or a TPU node wrote."""
+"""Cloud Logging: the last lines that a service, a job's execution or a TPU slice wrote."""
 
 from __future__ import annotations
 
@@ -35,9 +35,12 @@ class LogSource:
         return cls("cloud_run_job", {"job_name": name, "location": region}, labels)
 
     @classmethod
-    def tpu_node(cls, node_id: str, zone: str) -> LogSource:
-        """A TPU node by the numeric id that the API gave it; all of its workers."""
-        return cls("tpu_worker", {"node_id": node_id, "zone": zone})
+    def slice(cls, node_id: str, zone: str) -> LogSource:
+        """A TPU slice by its node's name: what the supervisor on it writes, of itself and of what the server prints.
+
+        A TPU machine sends none of this by itself.
+        """
+        return cls("generic_node", {"namespace": "gemma4", "node_id": node_id, "location": zone})
 
     def query(self, since: str = "") -> str:
         """In the logging query language; `since` is RFC 3339."""
@@ -46,6 +49,13 @@ class LogSource:
         terms += [f'labels."{key}"="{_escaped(value)}"' for key, value in self.labels.items()]
         terms += [f'timestamp>="{since}"'] if since else []
         return " AND ".join(terms)
+
+    def command(self, project: str) -> str:
+        """The command that shows the newest entries of the last day."""
+        fields = "value(timestamp,severity,jsonPayload.message)"
+        return (
+            f"gcloud logging read '{self.query()}' --project {project} --freshness 1d --limit 100 --format '{fields}'"
+        )
 
 
 def last_lines(session: GoogleSession, source: LogSource, *, limit: int = 20, since: str = "") -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from infra.google.logs import LogSource
 from infra.google.tpu_types import QueueState
 from infra.planning.plan import Plan
 from infra.planning.quantities import read_duration
@@ -84,7 +85,7 @@ def judge(seen: SliceStatus, plan: Plan) -> Judgement:
     if fault:
         return Judgement(False, fault)
     serving = seen.supervisor.stage == SERVING
-    ahead = _trouble(seen) or _maintenance(seen) or _time_left(seen)
+    ahead = _trouble(seen, plan) or _maintenance(seen) or _time_left(seen)
     return Judgement(serving, ahead or ("nothing: it serves" if serving else _STARTING))
 
 
@@ -134,11 +135,11 @@ def _report(seen: SliceStatus, plan: Plan) -> str:
     if said.unreadable:
         return "whether it serves is unknown, since its report cannot be read: see the line above"
     if said.age_s is not None and said.age_s > SILENT_S:
-        return f"it was not heard from for {read_duration(said.age_s)}: see the machine's log (Cloud Logging)"
+        return f"it was not heard from for {read_duration(said.age_s)}: see {_log(seen, plan)}"
     slowest = plan.startup.from_zero.high
     if not said.stage and seen.age_s is not None and seen.age_s > slowest:
         since = f"since it came {read_duration(seen.age_s)} ago, longer than a start takes"
-        return f"nothing was heard from it {since}: see the machine's log (Cloud Logging)"
+        return f"nothing was heard from it {since}: see {_log(seen, plan)}"
     return ""
 
 
@@ -147,17 +148,22 @@ def _specification(seen: SliceStatus, plan: Plan) -> str:
     if said.stage != SERVING or said.running == plan.command.spec_hash:
         return ""
     if said.error:
-        return f"it serves another specification than planned, and {_TROUBLE}"
+        return f"it serves another specification than planned, and {_TROUBLE} {_log(seen, plan)}"
     if said.preparing:
         return "it serves another specification while it prepares the next: look again in some minutes"
     return "it serves another specification than planned: pulumi up brings it up to date"
 
 
-_TROUBLE = "reports trouble: see the line above and the machine's log (Cloud Logging)"
+_TROUBLE = "reports trouble: see the line above, and what came before it:"
 
 
-def _trouble(seen: SliceStatus) -> str:
-    return f"the machine {_TROUBLE}" if seen.supervisor.error else ""
+def _trouble(seen: SliceStatus, plan: Plan) -> str:
+    return f"the machine {_TROUBLE} {_log(seen, plan)}" if seen.supervisor.error else ""
+
+
+def _log(seen: SliceStatus, plan: Plan) -> str:
+    """The command that shows what the machine wrote."""
+    return LogSource.slice(seen.id, plan.zone or "").command(plan.names.project)
 
 
 def _maintenance(seen: SliceStatus) -> str:

@@ -44,7 +44,7 @@ class ServingCheckInputs:
     ready_timeout_s: float
     invoker: pulumi.Input[str]
     log: Mapping[str, pulumi.Input[str]]
-    """Where the server logs: kind (service or tpu_node), name, location."""
+    """Where the server logs: kind (service or slice), name, location."""
     skipped: pulumi.Input[str] = ""
 
 
@@ -140,5 +140,7 @@ def expectation(props: Mapping[str, Any]) -> CheckExpectation:
 
 
 def _log_tail(session: GoogleSession, log: Mapping[str, str]) -> Sequence[str]:
-    kind = LogSource.service if log["kind"] == "service" else LogSource.tpu_node
-    return last_lines(session, kind(log["name"], log["location"]), limit=_LOG_LINES) or ("(it has logged nothing yet)",)
+    kind = LogSource.service if log["kind"] == "service" else LogSource.slice
+    source = kind(log["name"], log["location"])
+    lines = last_lines(session, source, limit=_LOG_LINES) or ("(it has logged nothing yet)",)
+    return (*lines, f"(more: {source.command(session.project)})") if log["kind"] == "slice" else lines

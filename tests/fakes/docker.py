@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -160,7 +161,12 @@ class FakeDocker:
     def _logs(self, arguments: Sequence[str], environ: Mapping[str, str], text: str) -> Answer:
         if self.container is None:
             return 1, "", "Error response from daemon: No such container: gemma4\n"
-        return 0, "", f"{self.container.behaviour.last_words}\n"
+        if "--timestamps" not in arguments:
+            return 0, "", f"{self.container.behaviour.last_words}\n"
+        since = arguments[arguments.index("--since") + 1] if "--since" in arguments else ""
+        lines = [(stamp, line) for stamp, line in self.container.printed if stamp >= since]
+        most = int(arguments[arguments.index("--tail") + 1])
+        return 0, "", "".join(f"{stamp} {line}\n" for stamp, line in lines[-most:])
 
 
 def _refused(verb: str, said: str) -> Answer:
@@ -190,6 +196,8 @@ class FakeContainer:
     """The models that questions were for."""
     requests: list[str] = field(default_factory=list)
     """The paths that were asked for."""
+    printed: list[tuple[str, str]] = field(default_factory=list)
+    """Lines with docker's time stamps."""
     looks: int = 0
     """How often it was asked for its health."""
     server: ThreadingHTTPServer | None = None
@@ -220,8 +228,15 @@ class FakeContainer:
         state = {"Running": self.running, "ExitCode": self.exit_code, "OOMKilled": self.exit_code == 137}
         return {"Id": self.id, "State": state, "Config": {"Labels": dict(self.labels)}}
 
+    def print(self, text: str) -> None:
+        for line in text.split("\n"):
+            seconds, nanoseconds = divmod(time.time_ns(), 10**9)
+            stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+            self.printed.append((f"{stamp}.{nanoseconds:09d}Z", line))
+
     def start(self, behaviour: Behaviour) -> None:
         self.behaviour = behaviour
+        self.print(behaviour.last_words)
         if behaviour.dies_with is not None:
             self.exit_code = behaviour.dies_with
             return

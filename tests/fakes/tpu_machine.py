@@ -33,6 +33,14 @@ BUCKET, PREFIX = "weights", "google/gemma-4-tiny/main"
 REGISTRY = "us-east5-docker.pkg.dev"
 MANIFEST = "gemma4-manifest.json"
 MODEL = {"config.json": b'{"model_type": "gemma4"}', "model.safetensors": bytes(range(256)) * 12_000, "empty.txt": b""}
+LOG = {
+    "project_id": "demo-project",
+    "location": "us-east5-a",
+    "namespace": "gemma4",
+    "node_id": "gemma4-v6e4-blue",
+    "stack": "v6e4",
+    "slice": "blue",
+}
 # Everything that is seconds in a real machine is a blink here.
 QUICK = {
     "WATCH_S": "2",
@@ -51,6 +59,8 @@ QUICK = {
     "STREAMS": "4",
     "RANGE_MIB": "1",
     "IMAGE_GIB": "0",
+    "LOG_S": "0.2",
+    "LOG_CAP_S": "0.4",
 }
 
 
@@ -62,7 +72,7 @@ class TpuMachine:
         self.google = FakeGoogle()
         self.google.__enter__()
         self.machine = Machine(folder)
-        self.metadata = FakeMetadata(gemma4_supervisor=parcel.encoded(compiled()))
+        self.metadata = FakeMetadata(gemma4_supervisor=parcel.encoded(compiled()), gemma4_log=json.dumps(LOG))
         self.port = free_port()
         self.output = folder / "output.txt"
         self.shm, self.state, self.run_dir = (folder / name for name in ("shm", "state", "run"))
@@ -78,6 +88,7 @@ class TpuMachine:
             **{f"GEMMA4_{name}": value for name, value in {**QUICK, **overrides}.items()},
             "GEMMA4_METADATA_HOST": self.metadata.host,
             "GEMMA4_STORAGE_URL": self.google.url,
+            "GEMMA4_LOG_URL": f"{self.google.url}/logging",
             "GEMMA4_SECRETS_URL": f"{self.google.url}/secretmanager",
             "GEMMA4_STATE_DIR": str(self.state),
             "GEMMA4_RUN_DIR": str(self.run_dir),
@@ -284,6 +295,7 @@ class TpuMachine:
             texts["the journal"] = self.output.read_text()
         for number, command in enumerate(self.machine.commands):
             texts[f"command {number}: {command.name}"] = json.dumps([command.arguments, dict(command.environ)])
+        texts["Cloud Logging"] = json.dumps(self.google.logging.entries)
         docker = self.machine.docker
         for container in [*docker.past, *filter(None, [docker.container])]:
             texts["docker inspect"] = repr((container.options, container.labels, container.env, container.command))

@@ -9,14 +9,16 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
+from .cloud_log import CloudLog
 from .containers import Docker
 from .huggingface import token_files
 from .journal import Journal
 from .keeper import Keeper
 from .metadata import PROGRAM, Metadata
+from .output import Output
 from .program import InstallError, Program, machine_goes_down
 from .record import Record
 from .settings import Settings
@@ -58,17 +60,28 @@ def run(settings: Settings) -> int:
     _hide_tokens(settings, journal)
     program = Program(settings)
     metadata = Metadata(settings, journal)
+    log = CloudLog(settings, metadata, journal)
+    journal.listener = log.add
     report = (metadata.publish, settings.report_s, settings.report_cap_s)
     status = Status(journal, settings.run_dir / "status.json", *report)
-    stumble = functools.partial(_stumble, journal, status)
+    stumble = functools.partial(_stumble, journal, status, log)
     threading.excepthook = lambda fault: stumble(fault.exc_value or fault.exc_type())
     status.set(supervisor=program.version, maintenance=None)
     record = Record(settings.state_dir / "record.json", settings.weights_root, status)
-    tools = Tools(settings, journal, status, metadata, Docker(settings, journal), record)
+    docker = Docker(settings, journal)
+    output = Output(docker, log.add_line)
+    tools = Tools(settings, journal, status, metadata, docker, record, output)
     journal.info("begin", f"Supervisor {program.version} begins.", version=program.version)
-    keeper = Keeper(tools, lambda value: program.give_way(value, journal, status, keeper.halt))
+    log.collect = output.collect
+    log.start()
+
+    def let_go() -> None:
+        keeper.halt()
+        log.flush()
+
+    keeper = Keeper(tools, lambda value: program.give_way(value, journal, status, let_go))
     try:
-        _upgrade_first(program, metadata, journal, status)
+        _upgrade_first(program, metadata, journal, status, log.flush)
         keeper.run()
     except Stopped:
         if goes_down := machine_goes_down():
@@ -76,26 +89,30 @@ def run(settings: Settings) -> int:
         what = "closed, as the machine goes down" if goes_down else "left as it is, like the container"
         journal.info("end", f"Told to stop; the port is {what}.")
         keeper.halt()
+        log.flush()
         os._exit(0)  # threads may still wait for the network
     except Exception as error:
         stumble(error)
 
 
-def _stumble(journal: Journal, status: Status, error: BaseException) -> NoReturn:
+def _stumble(journal: Journal, status: Status, log: CloudLog, error: BaseException) -> NoReturn:
     """A fault of ours, on whichever thread: say where, and let systemd start afresh. Container and port stay."""
     try:
         stack = "".join(traceback.format_exception(type(error), error, error.__traceback__))
         journal.error("fault", "The supervisor stumbled over itself.", stack=journal.clean(stack))
         status.trouble("supervisor", f"Unexpected {type(error).__name__}: {error}. It starts again.")
         status.publish()
+        log.flush()
     finally:
         os._exit(1)
 
 
-def _upgrade_first(program: Program, metadata: Metadata, journal: Journal, status: Status) -> None:
+def _upgrade_first(
+    program: Program, metadata: Metadata, journal: Journal, status: Status, before: Callable[[], None]
+) -> None:
     """Before anything that could fail in this version: a better one may be waiting."""
     try:
-        program.give_way(metadata.read(PROGRAM), journal, status, lambda: None)
+        program.give_way(metadata.read(PROGRAM), journal, status, before)
     except Unreachable:
         return  # the watch will see it
 

@@ -40,6 +40,7 @@ REMEDIES = (
 )
 
 
+_STAMP = re.compile(r"\d{4}-\d\d-\d\dT[\d:]+\.\d{9}Z")
 _HELP = re.compile(r"(See|Run) 'docker .*--help'")
 
 
@@ -132,6 +133,22 @@ class Docker:
         if found.running:
             self._docker("stop", "-t", str(round(drain_s)), NAME, timeout_s=drain_s + ANSWER_S)
         self._docker("rm", "--force", NAME)
+
+    def lines(self, since: str, most: int) -> list[tuple[str, str]]:
+        """Time and text of the container's last lines, at most so many, from `since` on where that is not blank.
+
+        Times are RFC 3339 with nine digits. Raises DockerError.
+        """
+        after = ("--since", since) if since else ()
+        text = self._docker("logs", "--timestamps", "--tail", str(most), *after, NAME, with_errors=True)
+        found: list[tuple[str, str]] = []
+        for line in text.split("\n"):
+            stamp, _, rest = line.partition(" ")
+            if _STAMP.fullmatch(stamp):
+                found.append((stamp, rest.rstrip()))
+            elif found and line.strip():  # a progress bar that paints itself anew: its last state counts
+                found[-1] = (found[-1][0], line.strip())
+        return sorted(found)
 
     def last_words(self) -> str:
         """The end of the container's output, or nothing."""

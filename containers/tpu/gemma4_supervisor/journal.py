@@ -7,6 +7,7 @@ import json
 import sys
 import threading
 import time
+from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
 BLOT = "[secret]"
@@ -14,12 +15,14 @@ LONGEST = 2000
 
 
 class Journal:
-    """Lines that Cloud Logging reads as structured entries. Shared by all threads."""
+    """JSON lines, each of which a listener gets as well. Shared by all threads."""
 
     def __init__(self, stream: TextIO = sys.stdout) -> None:
         self._stream = stream
         self._lock = threading.Lock()
         self._secrets: set[str] = set()
+        self.listener: Callable[[Mapping[str, Any]], None] = lambda entry: None
+        """Gets each entry as it was printed."""
 
     def hide(self, secret: str) -> str:
         """Never let this text out again, plain or in base64; returns it."""
@@ -41,6 +44,7 @@ class Journal:
             line = line.replace(secret, BLOT)
         with self._lock:
             print(line, file=self._stream, flush=True)
+        self.listener(json.loads(line))
 
     def info(self, event: str, message: str, **fields: Any) -> None:
         self.say("INFO", event, message, **fields)

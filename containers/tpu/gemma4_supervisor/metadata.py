@@ -14,6 +14,7 @@ from .web import Reply, Unreachable, call
 
 SPEC = "attributes/gemma4-spec"
 PROGRAM = "attributes/gemma4-supervisor"
+LOG = "attributes/gemma4-log"
 MAINTENANCE = "upcoming-maintenance?alt=json&recursive=true"
 ADDRESS = "network-interfaces/0/ip"
 REPORT = "guest-attributes/gemma4/status"

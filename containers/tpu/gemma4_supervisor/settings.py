@@ -18,6 +18,7 @@ class Settings:
     metadata_host: str = "metadata.google.internal"
     storage_url: str = "https://storage.googleapis.com"
     secrets_url: str = "https://secretmanager.googleapis.com"
+    log_url: str = "https://logging.googleapis.com"
     state_dir: Path = Path("/var/lib/gemma4")
     """Survives a reboot: the program and what it has to remember."""
     run_dir: Path = Path("/run/gemma4")
@@ -51,6 +52,9 @@ class Settings:
     report_cap_s: float = 60
     """Shortest and longest time between two reports through the metadata server, which takes few a minute. One comes at
     least so often even if nothing has changed: who reads an older one knows that the supervisor is gone."""
+    log_s: float = 5
+    log_cap_s: float = 300
+    """Time between two requests to Cloud Logging, and the longest one while it takes nothing."""
     maintenance_s: float = 60
     """How often Google's plans for the machine are asked for."""
     image_gib: float = 40

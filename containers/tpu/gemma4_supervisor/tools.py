@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from .containers import Docker
 from .journal import Journal
 from .metadata import Metadata
+from .output import Output
 from .record import Record
 from .settings import Settings
 from .status import Status
@@ -20,3 +21,4 @@ class Tools:
     metadata: Metadata
     docker: Docker
     record: Record
+    output: Output

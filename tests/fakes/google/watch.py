@@ -73,6 +73,26 @@ class Logging(Product):
             entry["textPayload"] = text
         self.entries.append(entry)
 
+    @route("POST", "entries:write")
+    def write_entries(self, request: Request) -> Any:
+        """Of `generic_node` alone, which is what a slice writes as; the same entry twice is one."""
+        body = request.json()
+        if not request.token:
+            raise Refusal(401, "Request is missing required authentication credential.")
+        shared: dict[str, Any] = {key: body[key] for key in ("logName", "resource") if key in body}
+        resource = shared.get("resource", {})
+        if resource.get("type") != "generic_node" or set(resource.get("labels", {})) != _NODE_LABELS:
+            raise Refusal(400, "Log entry has an unknown monitored resource, or not its labels.")
+        if not re.fullmatch(r"projects/[^/]+/logs/[\w.-]+", shared.get("logName", "")) or not body.get("entries"):
+            raise Refusal(400, "No log entries were written: a name or the entries are missing.")
+        known = {(entry.get("insertId"), entry["timestamp"]) for entry in self.entries}
+        for entry in body["entries"]:
+            if entry["severity"] not in _SEVERITIES or not isinstance(entry["jsonPayload"], dict):
+                raise Refusal(400, "Log entry has a field that is none of its own.")
+            if (entry["insertId"], entry["timestamp"]) not in known:
+                self.entries.append({**shared, "labels": body.get("labels", {}), **entry})
+        return {}
+
     @route("POST", "entries:list")
     def list_entries(self, request: Request) -> Any:
         body = request.json()
@@ -85,6 +105,10 @@ class Logging(Product):
 
     def leftovers(self) -> list[str]:
         return []
+
+
+_NODE_LABELS = {"project_id", "location", "namespace", "node_id"}
+_SEVERITIES = {"DEFAULT", "DEBUG", "INFO", "NOTICE", "WARNING", "ERROR", "CRITICAL", "ALERT", "EMERGENCY"}
 
 
 def _term(term: str) -> tuple[str, str, str]:

@@ -1,0 +1,135 @@
+"""Cloud Logging gets the journal and what the server prints: where an operator reads it, with no way into the machine.
+
+A TPU machine sends nothing of this by itself. The attribute `gemma4-log` says under which names the entries are written
+(README.md); without it nothing is sent. Sending never holds anything up: entries wait in memory, a bounded number of
+them, and the oldest are lost where Cloud Logging does not take them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .journal import Journal
+from .metadata import LOG, Metadata
+from .settings import Settings, backoff
+from .web import Unreachable, call
+
+NAME = "gemma4"
+MOST_WAITING = 2000
+MOST_SENT = 500
+"""Entries in memory, and in one request, which may have 10 MB; an entry has 2 KB at most, see `journal`."""
+ANSWER_S = 10.0
+LAST_S = 3.0
+"""For the last entries of a process that ends."""
+NODE = ("project_id", "location", "namespace", "node_id")
+OWN = ("stack", "slice")
+
+Entry = Mapping[str, Any]
+
+
+class CloudLog(threading.Thread):
+    """Entries come in by `add` and `add_line`, from any thread. `collect` is called before each sending."""
+
+    def __init__(self, settings: Settings, metadata: Metadata, journal: Journal) -> None:
+        super().__init__(name="cloud log", daemon=True)
+        self._url = f"{settings.log_url}/v2/entries:write"
+        self._every_s, self._cap_s = settings.log_s, settings.log_cap_s
+        self._metadata, self._journal = metadata, journal
+        self._waiting: deque[Entry] = deque(maxlen=MOST_WAITING)
+        self._going: list[Entry] = []
+        self._sending = threading.Lock()
+        self._mark, self._numbers = os.urandom(4).hex(), itertools.count()
+        self._names: dict[str, Any] | None = None
+        self._has_refused = False
+        self.collect: Callable[[], None] = lambda: None
+
+    def add(self, said: Mapping[str, Any]) -> None:
+        """A line of the journal, which has no secrets in it any more."""
+        payload = {key: value for key, value in said.items() if key not in ("severity", "time")}
+        # Numbered, as entries of one moment are ordered by their ids, and a request may arrive twice.
+        self._waiting.append(_entry(said["severity"], _now(), f"{self._mark}-{next(self._numbers):09d}", payload))
+
+    def add_line(self, severity: str, stamp: str, text: str) -> None:
+        """A line that the server printed at `stamp`. The same one again, of another supervisor, is no other entry."""
+        mark = hashlib.sha256(f"{stamp} {text}".encode()).hexdigest()[:16]
+        self._waiting.append(_entry(severity, stamp, mark, {"event": "output", "message": self._journal.clean(text)}))
+
+    def run(self) -> None:
+        failures = 0
+        while True:
+            time.sleep(backoff(self._every_s, self._cap_s, max(1, failures)))
+            self.collect()
+            try:
+                self._send(ANSWER_S)
+                failures = 0
+            except Unreachable as error:
+                failures += 1
+                if failures == 1:
+                    self._journal.warning("report", f"Cloud Logging takes nothing at the moment: {error}")
+
+    def flush(self) -> None:
+        """Send what waits, because this process is about to end; gives up soon."""
+        try:
+            self._send(LAST_S)
+        except Unreachable:
+            return  # the journal has it
+
+    def _send(self, timeout_s: float) -> None:
+        """All that waits. Raises Unreachable, and keeps for the next time what has not been taken."""
+        if not self._sending.acquire(timeout=timeout_s):
+            return
+        try:
+            if self._names is None:
+                self._names = _names(self._metadata.read(LOG))
+            for _ in range(1 + len(self._waiting) // MOST_SENT):
+                while self._waiting and len(self._going) < MOST_SENT:
+                    self._going.append(self._waiting.popleft())
+                if self._names and self._going:
+                    self._write({**self._names, "entries": self._going, "partialSuccess": True}, timeout_s)
+                self._going = []
+        finally:
+            self._sending.release()
+
+    def _write(self, body: Mapping[str, Any], timeout_s: float) -> None:
+        headers = {"Authorization": f"Bearer {self._metadata.token()}", "Content-Type": "application/json"}
+        reply = call("POST", self._url, timeout_s=timeout_s, headers=headers, body=json.dumps(body).encode())
+        if reply.status == 400:  # as it stands it will never be taken; with `partialSuccess` the good entries were
+            if not self._has_refused:
+                self._journal.warning("report", f"Cloud Logging refused entries: {' '.join(reply.text.split())[:300]}")
+            self._has_refused = True
+        elif reply.status != 200:
+            if reply.status == 401:
+                self._metadata.forget_token()
+            remedy = " Grant the slice's service account roles/logging.logWriter." if reply.status == 403 else ""
+            raise Unreachable(f"it answers HTTP {reply.status}.{remedy}")
+
+
+def _names(text: str | None) -> dict[str, Any]:
+    """What all entries have in common; nothing where the attribute does not say it, as on a node that is older than it."""
+    try:
+        place = {key: str(json.loads(text or "{}")[key]) for key in (*NODE, *OWN)}
+    except (ValueError, KeyError, TypeError):
+        return {}
+    return {
+        "logName": f"projects/{place['project_id']}/logs/{NAME}",
+        "resource": {"type": "generic_node", "labels": {key: place[key] for key in NODE}},
+        "labels": {key: place[key] for key in OWN},
+    }
+
+
+def _entry(severity: str, stamp: str, mark: str, payload: Mapping[str, Any]) -> Entry:
+    return {"severity": severity, "timestamp": stamp, "insertId": mark, "jsonPayload": payload}
+
+
+def _now() -> str:
+    """RFC 3339 with nine digits, as docker stamps what a container prints: texts that can be compared."""
+    nanoseconds = time.time_ns()
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(nanoseconds // 10**9)) + f".{nanoseconds % 10**9:09d}Z"
