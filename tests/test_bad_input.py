@@ -34,8 +34,8 @@ ACCELERATORS = "l4, rtx-pro-6000, v6e-1, v6e-4, v6e-8, g4-1, g4-2, g4-4, g4-8"
 SERVING = (
     "maxModelLen, maxNumSeqs, maxNumBatchedTokens, gpuMemoryUtilization, kvCacheDtype, quantization, dtype, "
     "cpuOffloadGb, enforceEager, tensorParallelSize, blockSize, asyncScheduling, prefixCaching, "
-    "chunkedMultimodalInput, speculation, modalities, tools, reasoning, chatTemplate, loadFormat, "
-    "safetensorsLoadStrategy, cudaCompatibility, readyTimeout, env"
+    "chunkedMultimodalInput, speculation, modalities, visionTokens, allowedMediaDomains, tools, reasoning, "
+    "chatTemplate, loadFormat, safetensorsLoadStrategy, cudaCompatibility, readyTimeout, env"
 )
 NO_FLAG = "vLLM 0.32.0 would stop at its command line, after the machine is paid for."
 IN_CLEAR = "It would stand in the repository and in the state for everyone to read."
@@ -434,6 +434,53 @@ UNREADABLE = (
         ),
     ),
     Example(
+        "hosts that are none",
+        """
+        gemma4:serving:
+          allowedMediaDomains: [https://a.example.com, "*.example.com", 10.0.0.1, localhost, A.example.com, a.example.com]
+        """,
+        tuple(
+            f"serving.allowedMediaDomains[{place}]: '{host}' has the wrong form; write it like images.example.com."
+            for place, host in enumerate(
+                ("https://a.example.com", "*.example.com", "10.0.0.1", "localhost", "A.example.com")
+            )
+        ),
+    ),
+    Example(
+        "a number of image tokens that vLLM does not know",
+        "gemma4:serving: {visionTokens: 99}",
+        ("serving.visionTokens: 99 is not one of 70, 140, 280, 560, 1120.",),
+    ),
+    Example(
+        "image tokens past the setting",
+        "gemma4:vllmArgs: {mm-processor-kwargs: {images_kwargs: {max_soft_tokens: 99}}}",
+        (
+            "vllmArgs.mm-processor-kwargs: max_soft_tokens is decided by serving.visionTokens. vLLM would stop at a number "
+            "that it does not know, and the plan would not count it. Write serving.visionTokens instead: 70, 140, 280, 560 "
+            "or 1120.",
+        ),
+    ),
+    Example(
+        "image tokens past the setting, with a dot",
+        "gemma4:vllmArgs: {mm_processor_kwargs.max_soft_tokens: 280}",
+        (
+            "vllmArgs.mm_processor_kwargs.max_soft_tokens: max_soft_tokens is decided by serving.visionTokens. vLLM would "
+            "stop at a number that it does not know, and the plan would not count it. Write serving.visionTokens instead: "
+            "70, 140, 280, 560 or 1120.",
+        ),
+    ),
+    Example(
+        "the image processor told twice",
+        """
+        gemma4:serving: {visionTokens: 560}
+        gemma4:vllmArgs: {mm-processor-kwargs: {do_resize: true}}
+        """,
+        (
+            "vllmArgs.mm-processor-kwargs: stands beside serving.visionTokens. The flag would stand twice; the last one "
+            "would win. Keep one of the two.",
+        ),
+    ),
+    Example(
         "several at once",
         """
         gemma4:regoin: us-east4
@@ -492,6 +539,24 @@ REFUSED = (
         ),
         MOE,
         "v6e-4",
+    ),
+    Example(
+        "finer images on TPU",
+        "gemma4:serving: {visionTokens: 560}",
+        (
+            "serving.visionTokens: vLLM on TPU makes at most 280 tokens of an image, whatever is set. The prompt would have "
+            "room for more than the encoder gives, and image requests would fail. Write 280 or less, or serve on a GPU.",
+        ),
+        MOE,
+        "v6e-4",
+    ),
+    Example(
+        "an image larger than a step",
+        "gemma4:serving: {visionTokens: 1120, maxNumBatchedTokens: 1024}",
+        (
+            "serving.maxNumBatchedTokens: 1,024 is less than the 1,120 tokens of one image, which cannot be split here. "
+            "vLLM would refuse to start. Write at least 1120, or serving.modalities.image: 0.",
+        ),
     ),
     Example(
         "vLLM's own way to choose the driver library",
@@ -827,6 +892,15 @@ WARNED = (
             "serving.env.LD_LIBRARY_PATH: comes behind the folder that serving.cudaCompatibility puts first. A libcuda.so.1 "
             "of your own would not be found. Leave it if it holds other libraries; for that one, lay it into the image's "
             "/usr/local/cuda/compat.",
+        ),
+    ),
+    Example(
+        "hosts to fetch from without a way out",
+        "gemma4:serving: {allowedMediaDomains: [images.example.com]}",
+        (
+            "serving.allowedMediaDomains: the server has no way out to the internet while its weights come from a bucket. "
+            "Fetching from these hosts would fail after a wait. Let requests carry media as data: URLs, or write "
+            "weights.source: huggingface, which opens a way out.",
         ),
     ),
     Example(

@@ -110,6 +110,25 @@ class TestEachDecisionIsSpelledOut:
         limits = flags(L4, serving__modalities__audio=2, serving__modalities__image=0)["--limit-mm-per-prompt"]
         assert [json.loads(word) for word in limits] == [{"image": 0, "audio": 2, "video": 0}]
 
+    def test_nothing_is_fetched_for_a_caller_unless_its_host_is_named(self) -> None:
+        """To vLLM an empty list would mean that every host is allowed, and a redirect leads past the list."""
+        for base in (L4, RTX, TPU, G4):
+            assert flags(base)["--allowed-media-domains"] == ["none.invalid"]
+            assert plan(base).command.env["VLLM_MEDIA_URL_ALLOW_REDIRECTS"] == "0"
+        named = ["a.example.com", "b.example.org"]
+        open_to_hosts = {"weights__source": "huggingface", "serving__allowedMediaDomains": named}
+        assert flags(L4, **open_to_hosts)["--allowed-media-domains"] == named
+        assert not plan(L4, **open_to_hosts).warnings
+
+    def test_the_budget_of_an_image_reaches_the_processor_and_leaves_the_cache_alone(self) -> None:
+        """vLLM profiles as many images as one step takes, so a larger one means fewer of them."""
+        assert "--mm-processor-kwargs" not in flags(L4)
+        finer = plan(L4, serving__visionTokens=1120)
+        words = flags(L4, serving__visionTokens=1120)["--mm-processor-kwargs"]
+        assert json.loads(words[0]) == {"max_soft_tokens": 1120}
+        assert finer.memory == plan(L4).memory
+        assert [note for note in finer.notes if note.startswith("An image takes up to 1,120 prompt tokens")]
+
     def test_speculation_becomes_one_object_with_the_assistants_place(self) -> None:
         assert "--speculative-config" not in flags(L4)
         ngram = json.loads(flags(L4, serving__speculation__method="ngram")["--speculative-config"][0])
@@ -270,6 +289,8 @@ SERVED = [
     ("serving__env", {"VLLM_LOGGING_LEVEL": "DEBUG"}),
     ("serving__tools", False),
     ("serving__cudaCompatibility", "never"),
+    ("serving__visionTokens", 560),
+    ("serving__allowedMediaDomains", ["images.example.com"]),
     ("serving__speculation__method", "ngram"),
     ("vllmArgs", {"max-log-len": 10}),
     ("weights__revision", "0abc"),

@@ -16,7 +16,7 @@ from infra.planning.faults import Findings
 from infra.planning.names import region_of
 from infra.planning.quantities import read_usd
 from infra.planning.settings import Settings
-from infra.planning.vllm import VIDEO_TOKENS, load_format
+from infra.planning.vllm import IMAGE_TOKENS, VIDEO_TOKENS, load_format
 from infra.planning.vllm_args import UNPLANNED_FLAGS
 
 TEMPERATE_CONCURRENCY = 8
@@ -198,16 +198,31 @@ def _modalities(settings: Settings, architecture: Architecture, accelerator: Acc
         yield Fault(
             "serving.modalities.audio", "vLLM on TPU skips the audio tower.", consequence, "Write 0, or serve on a GPU."
         )
-    batched = settings.serving.max_num_batched_tokens
-    whole = accelerator.backend is Backend.TPU or architecture.id not in _CHUNKED
-    if modalities.video and whole and batched is not None and batched < VIDEO_TOKENS:
-        fact = f"{batched:,} is less than the {VIDEO_TOKENS:,} tokens of one video, which cannot be split here."
-        fix = f"Write at least {VIDEO_TOKENS}, or serving.modalities.video: 0."
-        yield Fault("serving.maxNumBatchedTokens", fact, "vLLM would refuse to start.", fix)
+    yield from _items(settings, architecture, accelerator)
     if modalities.image and "image" not in architecture.input_modalities:
         yield Fault(
             "serving.modalities.image", "the model takes no images.", "Image requests would be an error.", "Write 0."
         )
+
+
+def _items(settings: Settings, architecture: Architecture, accelerator: Accelerator) -> Iterator[Fault]:
+    """Images and videos that one step must take whole and cannot."""
+    serving, on_tpu = settings.serving, accelerator.backend is Backend.TPU
+    tokens = serving.vision_tokens or IMAGE_TOKENS
+    if on_tpu and tokens > IMAGE_TOKENS:
+        fact = f"vLLM on TPU makes at most {IMAGE_TOKENS} tokens of an image, whatever is set."
+        consequence = "The prompt would have room for more than the encoder gives, and image requests would fail."
+        yield Fault("serving.visionTokens", fact, consequence, f"Write {IMAGE_TOKENS} or less, or serve on a GPU.")
+    whole = on_tpu or architecture.id not in _CHUNKED or serving.chunked_multimodal_input is False
+    batched = serving.max_num_batched_tokens
+    if batched is None or not whole:
+        return
+    for kind, largest in (("video", VIDEO_TOKENS), ("image", tokens)):
+        if getattr(serving.modalities, kind) and batched < largest:
+            fact = f"{batched:,} is less than the {largest:,} tokens of one {kind}, which cannot be split here."
+            fix = f"Write at least {largest}, or serving.modalities.{kind}: 0."
+            yield Fault("serving.maxNumBatchedTokens", fact, "vLLM would refuse to start.", fix)
+            return
 
 
 def _cloud_run(settings: Settings, accelerator: Accelerator) -> Iterator[Fault]:
@@ -280,6 +295,11 @@ def _warnings(settings: Settings, accelerator: Accelerator, location: str) -> It
             fact = f"{scaling.concurrency} is far above serving.maxNumSeqs {seqs}."
             fix = f"Write about {2 * seqs}, so that Cloud Run starts another instance instead."
             yield Fault("scaling.concurrency", fact, "Requests would queue inside the server.", fix)
+    if settings.serving.allowed_media_domains and settings.weights.source != "huggingface":
+        fact = "the server has no way out to the internet while its weights come from a bucket."
+        consequence = "Fetching from these hosts would fail after a wait."
+        fix = "Let requests carry media as data: URLs, or write weights.source: huggingface, which opens a way out."
+        yield Fault("serving.allowedMediaDomains", fact, consequence, fix)
     if "LD_LIBRARY_PATH" in settings.serving.env and accelerator.backend is Backend.GPU:
         fact = "comes behind the folder that serving.cudaCompatibility puts first."
         consequence = "A libcuda.so.1 of your own would not be found."

@@ -8,7 +8,7 @@ from infra.catalog import Accelerator, Model
 from infra.errors import Fault
 from infra.planning.settings import Settings
 from infra.planning.speed import SpeedModel
-from infra.planning.vllm import Engine
+from infra.planning.vllm import IMAGE_TOKENS, Engine
 
 
 def access_notes(settings: Settings, model: Model) -> Iterator[str]:
@@ -30,6 +30,17 @@ def template_note(settings: Settings) -> Iterator[str]:
         yield (
             "Tools are put to the model in the words of the checkpoint's own chat template; serving.chatTemplate: tools "
             "takes the one of vLLM's GPU image instead (docs/decisions/0009)."
+        )
+
+
+def vision_note(settings: Settings) -> Iterator[str]:
+    """What a budget of image tokens that somebody chose means for the figures."""
+    tokens = settings.serving.vision_tokens
+    if tokens is not None and settings.serving.modalities.image:
+        yield (
+            f"An image takes up to {tokens:,} prompt tokens (the model's own budget: {IMAGE_TOKENS}): count them in "
+            "workload.promptTokens. vLLM measures its memory with as many images as one step takes, so the KV cache is "
+            "predicted as without."
         )
 
 

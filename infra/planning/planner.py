@@ -27,6 +27,7 @@ from infra.planning.notes import (
     region_note,
     spot_note,
     template_note,
+    vision_note,
 )
 from infra.planning.pace import check_pace
 from infra.planning.plan import Instance, Plan, QuotaNeed
@@ -381,4 +382,5 @@ class _Planner:
         self.notes += image_note(self.settings, self.accelerator, self.names)
         self.notes += driver_note(self.accelerator)
         self.notes += template_note(self.settings)
+        self.notes += vision_note(self.settings)
         self.notes += access_notes(self.settings, self.model)

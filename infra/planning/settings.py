@@ -87,6 +87,9 @@ SecretName = Annotated[
         "hf-token or projects/my-project/secrets/hf-token",
     ),
 ]
+Domain = Annotated[
+    str, _matching(r"([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?", "images.example.com")
+]
 TemplatePath = Annotated[
     str,
     _matching(
@@ -176,6 +179,19 @@ class Serving(Group):
     )
     speculation: Speculation = setting(Speculation(), "Speculative decoding.")
     modalities: Modalities = setting(Modalities(), "Items other than text that a request may carry.")
+    vision_tokens: Annotated[Literal[70, 140, 280, 560, 1120], BeforeValidator(_whole)] | None = setting(
+        None,
+        "Most prompt tokens of one image, more for finer detail; a request may ask for another budget. Default: the "
+        "model's own, 280.",
+        560,
+    )
+    allowed_media_domains: tuple[Domain, ...] = setting(
+        (),
+        "Hosts from which the server may fetch what a request links to (image_url and the like), exactly as spelled; "
+        "default: none, so that media come as data: URLs.",
+        ["images.example.com"],
+        max_length=64,
+    )
     tools: bool = setting(
         True,
         "Parse tool calls (parser gemma4) and let the model choose to call; chatTemplate says in which words it is told.",

@@ -30,6 +30,10 @@ TOOLS_TEMPLATE = "/vllm-workspace/examples/tool_chat_template_gemma4.jinja"
 """Where vLLM's GPU images hold the template of their recipe (reported by several users, not seen in v0.32.0)."""
 SHUTDOWN_S = 30
 """What requests get to finish when a slice's server is told to stop, as it is at each change: vLLM's own default is none."""
+IMAGE_TOKENS = 280
+"""Prompt tokens that one image takes at most, unless serving.visionTokens says otherwise."""
+NO_DOMAIN = "none.invalid"
+"""A host that nobody can have (RFC 2606): to vLLM an empty list of domains would mean that all are allowed."""
 START_ON_GPU = Path(__file__).with_name("start_on_gpu.sh")
 DRIVER_FILE, CUDA_COMPAT, HOST_LIBRARIES = (
     "/proc/driver/nvidia/version",
@@ -144,6 +148,8 @@ def _flags(
         "--block-size": serving.block_size,
         "--enable-prefix-caching": serving.prefix_caching,
         "--limit-mm-per-prompt": {kind: getattr(serving.modalities, kind) for kind in ("image", "audio", "video")},
+        "--mm-processor-kwargs": None if serving.vision_tokens is None else {"max_soft_tokens": serving.vision_tokens},
+        "--allowed-media-domains": list(serving.allowed_media_domains or (NO_DOMAIN,)),
         "--speculative-config": drafting,
         "--chat-template": TOOLS_TEMPLATE if serving.chat_template == "tools" else serving.chat_template,
         "--safetensors-load-strategy": serving.safetensors_load_strategy,
@@ -209,6 +215,7 @@ def _wrapper(settings: Settings, accelerator: Accelerator) -> tuple[str, ...]:
 
 def _environment(settings: Settings, accelerator: Accelerator) -> dict[str, str]:
     env = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
+    env["VLLM_MEDIA_URL_ALLOW_REDIRECTS"] = "0"  # a redirect is followed without a look at the allowed domains
     if not _downloads(settings):
         env |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
     if accelerator.backend is Backend.TPU:

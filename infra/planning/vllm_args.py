@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from infra.catalog.flags import flag_table
 from infra.errors import Fault
@@ -36,6 +36,7 @@ MANAGED_FLAGS: Mapping[str, str] = {
     "--async-scheduling": "serving.asyncScheduling",
     "--enable-prefix-caching": "serving.prefixCaching",
     "--disable-chunked-mm-input": "serving.chunkedMultimodalInput",
+    "--allowed-media-domains": "serving.allowedMediaDomains",
     "--speculative-config": "serving.speculation",
     "--spec-method": "serving.speculation.method",
     "--spec-model": "serving.speculation.method",
@@ -94,5 +95,18 @@ def check_arguments(settings: Settings) -> list[Fault]:
             faults.append(
                 Fault(key, f"sets {main} a second time, after vllmArgs.{seen[main]}.", consequence, "Keep one.")
             )
+        elif not problems and main == "--mm-processor-kwargs":
+            faults += _vision(settings, key, f"{written} {value}")
         seen.setdefault(main, written)
     return faults
+
+
+def _vision(settings: Settings, key: str, words: str) -> Iterator[Fault]:
+    """What the image processor is told twice, or past the setting that knows its values."""
+    if "max_soft_tokens" in words:
+        fact = "max_soft_tokens is decided by serving.visionTokens."
+        consequence = "vLLM would stop at a number that it does not know, and the plan would not count it."
+        yield Fault(key, fact, consequence, "Write serving.visionTokens instead: 70, 140, 280, 560 or 1120.")
+    elif settings.serving.vision_tokens is not None:
+        fact, consequence = "stands beside serving.visionTokens.", "The flag would stand twice; the last one would win."
+        yield Fault(key, fact, consequence, "Keep one of the two.")
