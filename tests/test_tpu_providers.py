@@ -830,6 +830,27 @@ class TestAFurtherSlice:
         green.up()
         assert green.output("node", "address")
 
+    @pytest.mark.parametrize("before", ["nothing", "a husk"])
+    def test_a_quota_for_one_is_the_first_one_s(
+        self, stack: SliceStack, green: SliceStack, fake: FakeGoogle, clock: Clock, before: str
+    ) -> None:
+        """Pulumi asks for both at once, and green may come first."""
+        fake.tpu.set_limit(ZONE, 4)
+        if before == "a husk":
+            stack.up()
+            fake.tpu.advance(NAME, to="SUSPENDED")
+        clock.at(5, stack.up)
+        green.up()
+        assert (stack.output("node", "state"), green.output("queue", "state")) == ("ACTIVE", "REFUSED")
+
+    def test_a_first_one_that_is_never_asked_for_holds_it_up_for_a_minute(
+        self, green: SliceStack, clock: Clock
+    ) -> None:
+        before = clock.now
+        green.up()
+        assert 50 < clock.now - before < 100
+        assert green.output("queue", "created")
+
     def test_a_quota_for_one_is_a_warning_and_the_next_up_asks_again(
         self, stack: SliceStack, green: SliceStack, fake: FakeGoogle, capfd: pytest.CaptureFixture[str]
     ) -> None:

@@ -54,7 +54,7 @@ class TpuSlice(pulumi.ComponentResource):
         self.register_outputs({"address": self.address})
 
     def _queued(self) -> QueuedResource:
-        slices = self._slices
+        slices, behind = self._slices, self._behind()
         labels = {**self._args.plan.labels, "slice": self._args.slice}
         removal = SliceRemoval(
             f"{self._name}-removal",
@@ -80,7 +80,8 @@ class TpuSlice(pulumi.ComponentResource):
                 labels=labels,
                 tags=[self._args.tag],
                 known_zones=list(slices.known_zones),
-                further=self._args.slice != slices.names[0],
+                further=bool(behind),
+                behind=behind,
                 places=removal.places,
             ),
             opts=pulumi.ResourceOptions(parent=self, depends_on=[removal, *self._args.ready]),
@@ -89,8 +90,12 @@ class TpuSlice(pulumi.ComponentResource):
     def _metadata(self) -> Mapping[str, pulumi.Input[str]]:
         return with_log(self._args.metadata, self._args.plan, self._args.slice, self._slices.zone)
 
-    def _node(self, queued: QueuedResource) -> TpuNode:
+    def _behind(self) -> str:
+        """The queue entry of the first slice, for a further one; else nothing."""
         first = self._slices.names[0]
+        return "" if self._args.slice == first else self._names.slice(first)
+
+    def _node(self, queued: QueuedResource) -> TpuNode:
         return TpuNode(
             f"{self._name}-node",
             TpuNodeInputs(
@@ -100,7 +105,7 @@ class TpuSlice(pulumi.ComponentResource):
                 generation=queued.created,
                 accelerator_type=self._slices.accelerator_type,
                 wait_s=self._slices.wait_for_capacity_s,
-                behind="" if self._args.slice == first else self._names.slice(first),
+                behind=self._behind(),
                 known_zones=list(self._slices.known_zones),
             ),
             opts=pulumi.ResourceOptions(parent=self),

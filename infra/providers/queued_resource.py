@@ -24,7 +24,7 @@ from infra.google.tpu import TpuZone
 from infra.google.tpu_types import Provisioning, QueueState, SliceRequest
 from infra.planning.quantities import read_duration
 from infra.providers.base import Provider, changed, fail, progress_on, urn_under, warning_on
-from infra.providers.slice_submission import submit
+from infra.providers.slice_submission import let_first, submit
 
 KIND = "QueuedResource"
 UNSEEN = "UNKNOWN"
@@ -58,8 +58,8 @@ class QueuedResourceInputs:
     """A `SliceRequest` before its outputs are known. `queued_id` is also the node's id.
 
     `known_zones` are named where Google refuses this one. A `further` slice that Google refuses is a warning: the first
-    one must not wait for its quota. `places` are those that its `SliceRemoval` remembers: what a process that was killed
-    left at another one goes before this one is asked for.
+    one, after whose entry `behind` it is asked for, must not wait for its quota. `places` are those that its
+    `SliceRemoval` remembers: what a process that was killed left at another one goes before this one is asked for.
     """
 
     project: pulumi.Input[str]
@@ -78,6 +78,7 @@ class QueuedResourceInputs:
     tags: list[str]
     known_zones: list[str]
     further: bool
+    behind: str
     places: pulumi.Input[list[dict[str, str]]]
 
 
@@ -113,8 +114,11 @@ class QueuedResourceProvider(Provider):
         elsewhere = [place for place in props["places"] if (place["project"], place["zone"]) != here]
         try:
             clear(self.session(), elsewhere, props["labels"], progress)
+            zone = self._zone(props)
+            if props["further"]:
+                let_first(zone, props["behind"], progress)
             found = submit(
-                self._zone(props),
+                zone,
                 props["queued_id"],
                 slice_request(props),
                 may_replace=self.replace_active,

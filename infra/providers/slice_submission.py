@@ -16,6 +16,7 @@ _APPEAR_S = 20.0
 _DECIDED_S = 60.0  # what Google does not offer it refuses in the operation, seen 12 to 14 s after it took the request
 _RECORD_S = 120.0
 _POLL_S = 2.0
+_FIRST_S = 60.0
 
 
 def submit(
@@ -48,6 +49,22 @@ def submit(
             continue
         return _recorded(zone, queued_id, operation)
     raise refusal or GoogleError(f"{queued_id} could not be queued in {zone.zone}; run the command again.")
+
+
+def let_first(zone: TpuZone, queued_id: str, progress: Progress) -> None:
+    """Wait until the first slice's entry stands, for a minute at most: where the quota covers one, it is that one's.
+
+    Pulumi creates both at once. A dependency would order them, and on `destroy` keep the first one waiting, and paid for,
+    as long as the further one is PROVISIONING.
+    """
+    began = zone.session.clock()
+    while zone.session.clock() + _POLL_S <= began + _FIRST_S:
+        with suppress(GoogleError):
+            first = zone.get(queued_id)
+            if first is not None and not first.state.over:
+                return
+        progress(f"waiting until {queued_id}, the first slice, has been asked for")
+        zone.session.sleep(_POLL_S)
 
 
 def _is_wanted(

@@ -75,6 +75,7 @@ class SliceStack:
             "tags": ["gemma4-v6e4"],
             "known_zones": [ZONE, "us-east5-b"],
             "further": slice_name != "blue",
+            "behind": "" if slice_name == "blue" else NAME,
             "places": [],
             "urn": None,
         } | changes
