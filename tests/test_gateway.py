@@ -44,9 +44,13 @@ class TestTheConfigurationIsAFunctionOfItsInput:
         with pytest.raises(ValueError, match=r"4 octets|Only decimal digits|Expected"):
             render({"blue": address})
 
-    def test_two_slices_cannot_share_an_address(self) -> None:
-        with pytest.raises(ValueError, match="slice green has the address of another slice"):
-            render({"blue": BLUE, "green": BLUE})
+    def test_an_address_that_two_slices_claim_is_asked_once_and_by_both_names(self) -> None:
+        """One has ended and its address went to the other: a gateway that works is better than none."""
+        text = render({"blue": BLUE, "green": BLUE})
+        assert re.findall(r'"~(\S+:8000\$)" (\S+);', text) == [(r"\b10\.8\.0\.2:8000$", "blue,green")]
+        assert len(re.findall(r"^\s+server \d", text, re.MULTILINE)) == 3
+        for name in ("blue", "green"):
+            assert f"location /slices/{name}/ {{ proxy_pass http://{BLUE}:8000/; }}" in text
 
     @pytest.mark.parametrize("project", ["", "my project", 'p"', "p;"])
     def test_a_project_that_nginx_could_misread_is_refused(self, project: str) -> None:

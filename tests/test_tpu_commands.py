@@ -407,7 +407,7 @@ class TestWhatIsPaidAndNotPlanned:
         queue(fake, "gemma4-other-blue", app="gemma4", stack="other", slice="blue")
         queue(fake, "theirs", stack="v6e4")
         found = answer(capsys, "tpu", "status", "v6e4")
-        assert [(one["id"], one["zone"], one["why"]) for one in found["others"]] == [
+        assert [(one["id"], one["zone"], one["why"]) for one in sorted(found["others"], key=lambda one: one["id"])] == [
             ("gemma4-v6e4-green", ZONE, "paid, and not in tpu.slices"),
             ("gemma4-v6e4-red", "europe-west4-a", "paid once it is granted, and in another zone than tpu.zone"),
         ]
@@ -427,12 +427,35 @@ class TestWhatIsPaidAndNotPlanned:
         assert one["why"] == "holds quota, and not in tpu.slices"
         assert one["next"].startswith(then)
 
-    def test_a_zone_that_cannot_be_asked_is_a_gap(self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_zone_that_does_not_answer_is_a_gap(self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]) -> None:
+        for unreachable in ("europe-west4-a", "projects/demo-project/locations/europe-west4-a"):
+            fake.tpu.configure(unreachable=[unreachable])
+            assert answer(capsys, "tpu", "status", "v6e4", code=1)["gaps"] == ["europe-west4-a: did not answer"]
+
+    def test_all_zones_cost_one_request(self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]) -> None:
+        """Also those in which nobody offers flex-start: a slice was bought there once."""
+        for zone in ("us-east1-d", "asia-northeast1-b"):
+            queue(fake, "gemma4-v6e4-red", zone=zone, app="gemma4", stack="v6e4", slice="red")
+        found = answer(capsys, "tpu", "status", "v6e4", code=1)
+        assert sorted(one["zone"] for one in found["others"]) == ["asia-northeast1-b", "us-east1-d"]
+        assert len([one for one in fake.requests if one.path.endswith("/queuedResources") and one.method == "GET"]) == 1
+
+    @pytest.mark.parametrize("status", [400, 404])
+    def test_zones_are_asked_one_by_one_where_google_does_not_list_all(
+        self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str], status: int
+    ) -> None:
+        queue(fake, "gemma4-v6e4-red", zone="us-east1-d", app="gemma4", stack="v6e4", slice="red")
+        fake.fault("GET", "/locations/-/queuedResources", status=status, message="no wildcard", times=2)
         fake.fault("GET", "/us-east5-b/queuedResources", status=403, message="no")
         found = answer(capsys, "tpu", "status", "v6e4", code=1)
+        assert [one["zone"] for one in found["others"]] == ["us-east1-d"]
         assert [gap.partition(":")[0] for gap in found["gaps"]] == ["us-east5-b"]
-        fake.tpu.configure(unreachable=["europe-west4-a"])
-        assert "europe-west4-a: did not answer" in answer(capsys, "tpu", "status", "v6e4", code=1)["gaps"]
+
+    def test_what_cannot_be_asked_at_all_is_a_gap(self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]) -> None:
+        fake.fault("GET", "/locations/-/queuedResources", status=403, message="no", times=2)
+        assert answer(capsys, "tpu", "status", "v6e4", code=1)["gaps"][0].startswith("all zones: ")
+        assert run(["tpu", "husks", "v6e4"]) != 0
+        assert "No ended requests" not in capsys.readouterr().out
 
 
 class TestTheirJson:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from infra.google.session import GoogleSession
 from infra.google.tpu import TpuZone, zones
 from infra.google.tpu_types import QueuedResource
-from infra.ops.listings import queued_in
+from infra.ops.listings import queued_everywhere
 
 OURS = ("app", "gemma4")
 _DELETE_S, _POLL_S = 300.0, 0.5
@@ -22,8 +22,8 @@ class Husks:
 
 
 def find_husks(session: GoogleSession) -> Husks:
-    """Every FAILED or SUSPENDED queued resource of the project, ours or not."""
-    found, gaps = queued_in(session, zones(session))
+    """Every FAILED or SUSPENDED queued resource of the project, ours or not. Raises GoogleError where none can be asked."""
+    found, gaps = queued_everywhere(session, lambda: zones(session))
     return Husks(tuple(one for one in found if one.state.ended), gaps)
 
 

@@ -1,25 +1,50 @@
-"""Queued resources of many zones: a zone that cannot be asked is a gap, so that nobody takes its silence for none."""
+"""Queued resources of all zones: a zone that cannot be asked is a gap, so that nobody takes its silence for none."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from infra.errors import GoogleError
 from infra.google.session import GoogleSession
 from infra.google.tpu import TpuZone
 from infra.google.tpu_types import QueuedResource
 
+EVERYWHERE = "-"
+"""What Google's listings take for all zones at once (`gcloud … queued-resources list --zone=-`)."""
 
-def queued_in(session: GoogleSession, zones: Iterable[str]) -> tuple[tuple[QueuedResource, ...], tuple[str, ...]]:
+_NO_WILDCARD = (400, 404)
+
+
+def queued_everywhere(
+    session: GoogleSession, zones: Callable[[], Iterable[str]]
+) -> tuple[tuple[QueuedResource, ...], tuple[str, ...]]:
+    """What stands in the queues of all zones, by one request; of `zones`, one by one, where Google takes no such request.
+
+    Raises GoogleError where nothing can be asked.
+    """
+    try:
+        return _read(TpuZone(session, EVERYWHERE))
+    except GoogleError as error:
+        if error.status not in _NO_WILDCARD:
+            raise
+    return _queued_in(session, zones())
+
+
+def _queued_in(session: GoogleSession, zones: Iterable[str]) -> tuple[tuple[QueuedResource, ...], tuple[str, ...]]:
     """What stands in the queues of `zones`, and what could not be asked, each thing once and in words."""
     found: list[QueuedResource] = []
     gaps: list[str] = []
     for name in zones:
         try:
-            listing = TpuZone(session, name).list()
+            there, silent = _read(TpuZone(session, name))
         except GoogleError as error:
             gaps.append(f"{name}: {error}")
             continue
-        found += listing.found
-        gaps += [f"{place}: did not answer" for place in listing.unreachable]
+        found += there
+        gaps += silent
     return tuple(found), tuple(dict.fromkeys(gaps))
+
+
+def _read(zone: TpuZone) -> tuple[tuple[QueuedResource, ...], tuple[str, ...]]:
+    listing = zone.list()
+    return listing.found, tuple(f"{place.rsplit('/', 1)[-1]}: did not answer" for place in listing.unreachable)

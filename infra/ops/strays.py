@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from infra.errors import GoogleError
 from infra.google.session import GoogleSession
 from infra.google.tpu_types import QueuedResource, QueueState
 from infra.ops.husks import is_of_gemma4
-from infra.ops.listings import queued_in
+from infra.ops.listings import queued_everywhere
 from infra.planning.plan import Plan
 from infra.planning.slices import SlicesPlan
 
@@ -33,8 +34,14 @@ class Strays:
 
 
 def find_strays(session: GoogleSession, plan: Plan, slices: SlicesPlan, zones: Iterable[str]) -> Strays:
-    """What carries the stack's labels in its own zone or in `zones` and is none of the planned slices."""
-    found, gaps = queued_in(session, dict.fromkeys((slices.zone, *zones)))
+    """What carries the stack's labels in any zone and is none of the planned slices.
+
+    `zones` are asked beside the stack's own where Google does not list all at once.
+    """
+    try:
+        found, gaps = queued_everywhere(session, lambda: dict.fromkeys((slices.zone, *zones)))
+    except GoogleError as error:
+        return Strays((), (f"all zones: {error}",))
     planned = {plan.names.slice(name) for name in slices.names}
     ours = [one for one in found if is_of_gemma4(one, plan.stack)]
     strays = [one for one in ours if one.zone != slices.zone or one.id not in planned]

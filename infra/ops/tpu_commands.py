@@ -40,7 +40,7 @@ def show_status(stack: str, *, as_json: bool) -> bool:
     planned = tpu_stack(stack)
     session = session_for(planned.file)
     found = slice_statuses(session, planned.plan, planned.slices)
-    strays = find_strays(session, planned.plan, planned.slices, _flex_start_zones())
+    strays = find_strays(session, planned.plan, planned.slices, _known_zones())
     if as_json:
         rows = [camel(asdict(one)) for one in found]
         others = [camel(asdict(one)) for one in strays.found]
@@ -84,9 +84,9 @@ def show_husks(stack: str | None, *, delete: bool, everybody: bool, as_json: boo
     return not failed
 
 
-def _flex_start_zones() -> list[str]:
-    """Every zone that this program would have asked for some accelerator."""
-    known = (one.tpu.flex_start_zones for one in catalog().accelerators.values() if one.tpu)
+def _known_zones() -> list[str]:
+    """Every zone that a stack of this program may have asked for a TPU."""
+    known = (one.locations for one in catalog().accelerators.values() if one.tpu)
     return sorted({zone for zones in known for zone in zones})
 
 

@@ -54,8 +54,11 @@ def render_nginx(
     gateway is valid, ready, and answers 503 to everything. The text depends on the content of the mapping, not on its
     order. `port` and `scratch` are the gateway's own port and writable folder.
 
+    Two slices with one address share it: one of them has ended, its address went to the other, and nobody has looked at
+    it since (`pulumi up --refresh=false`). Which of them answers there is not known here.
+
     Raises:
-        ValueError: a name, a project or an address that nginx could misread, or one address for two slices.
+        ValueError: a name, a project or an address that nginx could misread.
     """
     if not _PROJECT.fullmatch(project):
         raise ValueError(f"{project!r} is not a project id")
@@ -67,7 +70,7 @@ def render_nginx(
         port=port,
         scratch=scratch,
         timeout=request_timeout_s,
-        names_by_address=_lines(f'"~\\b{re.escape(server)}$" {name};' for name, server in serving.items()),
+        names_by_address=_lines(f'"~\\b{re.escape(server)}$" {names};' for server, names in _names(serving).items()),
         upstreams=_upstreams(serving) if serving else "",
         ready=_READY.substitute(waited=f"{scratch}/{_WAITED}") if serving else "return 200;",
         locations="\n".join(_location(name, serving.get(name)) for name in sorted(slices)),
@@ -110,15 +113,20 @@ def _serving(slices: Mapping[str, str], server_port: int) -> dict[str, str]:
             raise ValueError(f"{name!r} is not the name of a slice")
         if not address:
             continue
-        server = f"{ipaddress.IPv4Address(address)}:{server_port}"
-        if server in serving.values():
-            raise ValueError(f"slice {name} has the address of another slice, {address}")
-        serving[name] = server
+        serving[name] = f"{ipaddress.IPv4Address(address)}:{server_port}"
     return serving
 
 
+def _names(serving: Mapping[str, str]) -> dict[str, str]:
+    """Who is to be found at each server: one name, or all that share it."""
+    return {
+        server: ",".join(name for name, own in serving.items() if own == server)
+        for server in dict.fromkeys(serving.values())
+    }
+
+
 def _upstreams(serving: Mapping[str, str]) -> str:
-    servers = serving.values()
+    servers = list(dict.fromkeys(serving.values()))
     return _UPSTREAMS.substitute(
         balanced=_lines(f"server {server} max_fails=1 fail_timeout=10s;" for server in servers),
         again=_lines(f"server {server} max_fails=0 backup;" for server in servers),
