@@ -174,6 +174,16 @@ class TestTheNetwork:
         assert firewall["allows"] == [{"protocol": "tcp", "ports": ["8000"]}]
         assert firewall["targetTags"] == only(ran, "QueuedResource").inputs["tags"]
 
+    def test_ssh_is_let_in_only_where_asked_and_only_from_the_proxy(self) -> None:
+        ran = run(tpu={"iapSsh": True})
+        rules = {item.name: item.inputs for item in all_of(ran, "Firewall")}
+        assert sorted(rules) == ["slice-network-gateway-in", "slice-network-iap-ssh-in"]
+        ssh = rules["slice-network-iap-ssh-in"]
+        assert (ssh["name"], ssh["sourceRanges"]) == ("gemma4-v6e4-tpu-iap-ssh", ["35.235.240.0/20"])
+        assert ssh["allows"] == [{"protocol": "tcp", "ports": ["22"]}]
+        assert ssh["targetTags"] == only(ran, "QueuedResource").inputs["tags"]
+        assert only(ran, "QueuedResource").inputs == only(shipped("v6e4"), "QueuedResource").inputs
+
     def test_slices_stand_in_their_subnet_and_the_gateway_in_its_own(self) -> None:
         ran = shipped("v6e4")
         interface = gateway_template(ran)["vpcAccess"]["networkInterfaces"][0]

@@ -1,6 +1,7 @@
 """Where TPU slices live: a subnet of their own beside the gateway's, into which only the gateway may knock.
 
-There is no way out but to Google's APIs, unless the weights come from Hugging Face: then there is a NAT.
+There is no way out but to Google's APIs, unless the weights come from Hugging Face: then there is a NAT. There is no way
+in to a shell, unless `tpu.iapSsh` asks for one: then Google's proxy, which knows who comes, may reach the port of ssh.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from infra.components.network import Network, SubnetPlace, subnetwork
 from infra.planning.plan import Plan
 from infra.planning.slices import SlicesPlan
 from infra.planning.vllm import PORT
+
+IAP_RANGE, SSH_PORT = "35.235.240.0/20", 22
+"""From where Identity-Aware Proxy forwards TCP, as its documentation says, and to where."""
 
 
 @dataclass(frozen=True)
@@ -40,21 +44,24 @@ class SliceNetwork(pulumi.ComponentResource):
         place = SubnetPlace(self.tag, self._region, args.slices.subnet_cidr)
         # After the gateway's: a range that cannot change is refused there, before a slice would be given up for it.
         self.subnet, removal = subnetwork(self, name, args.plan, self._vpc, place, after=args.network.ready)
-        self.ready = [*removal, self._firewall(args.plan.settings.network.subnet_cidr)]
+        # Network tags of Cloud Run instances do not work in ingress rules: the gateway is known by its range.
+        cidr = args.plan.settings.network.subnet_cidr
+        self.ready = [*removal, self._firewall("gateway", "the gateway may call the slices", cidr, PORT)]
+        if args.plan.settings.tpu.iap_ssh:
+            self._firewall("iap-ssh", "ssh to the slices through Identity-Aware Proxy", IAP_RANGE, SSH_PORT)
         if args.plan.settings.weights.source == "huggingface":
             self.ready.append(self._nat(removal))
         self.register_outputs({"subnet": self.subnet.id})
 
-    def _firewall(self, cidr: str) -> vpc.Firewall:
-        # Network tags of Cloud Run instances do not work in ingress rules: the gateway is known by its range.
+    def _firewall(self, who: str, what: str, cidr: str, port: int) -> vpc.Firewall:
         return vpc.Firewall(
-            f"{self._name}-gateway-in",
-            name=f"{self.tag}-gateway",
-            description=f"gemma4 stack {self._plan.stack}: the gateway may call the slices",
+            f"{self._name}-{who}-in",
+            name=f"{self.tag}-{who}",
+            description=f"gemma4 stack {self._plan.stack}: {what}",
             network=self._vpc.id,
             source_ranges=[cidr],
             target_tag=self.tag,
-            port=PORT,
+            port=port,
             opts=pulumi.ResourceOptions(parent=self),
         )
 

@@ -293,6 +293,9 @@ class Tpu(Group):
         "20m", "How long `up` waits for capacity; the next `up` goes on waiting.", "20m"
     )
     replace_active: bool = setting(False, "Allow a change that gives back a slice that may be serving.", False)
+    iap_ssh: bool = setting(
+        False, "Let ssh in through Identity-Aware Proxy (35.235.240.0/20 to port 22 of the slices), nobody else.", True
+    )
     privileged: bool = setting(
         False, "Give the server's container all of its machine, where it does not start with the chips alone.", False
     )
