@@ -6,6 +6,7 @@ import ast
 import io
 import json
 import re
+import shutil
 import threading
 import time
 import zipfile
@@ -71,6 +72,44 @@ class TestTheParcel:
             copy.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))  # a checkout on Windows, at another time
         monkeypatch.setattr(parcel, "HERE", tmp_path)
         assert parcel.archive() == here
+
+    def test_is_the_same_whatever_the_comments_say(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        here = parcel.archive()
+        (tmp_path / parcel.UNIT).write_text((FOLDER / parcel.UNIT).read_text())
+        for path in (FOLDER / parcel.PACKAGE).glob("*.py"):
+            copy = tmp_path / path.relative_to(FOLDER)
+            copy.parent.mkdir(exist_ok=True)
+            text = re.sub(r'^( *""")(?=\w)', r"\1Other words. ", path.read_text(), flags=re.MULTILINE)
+            copy.write_text(text.replace("\nimport ", "\n\n# Why.\nimport ") + "\n# The end.\n")
+        monkeypatch.setattr(parcel, "HERE", tmp_path)
+        assert parcel.archive() == here
+
+    def test_is_another_for_another_line_of_code(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        here = parcel.archive()
+        shutil.copytree(FOLDER, tmp_path / "tpu")
+        monkeypatch.setattr(parcel, "HERE", tmp_path / "tpu")
+        assert parcel.archive() == here
+        settings = tmp_path / "tpu" / parcel.PACKAGE / "settings.py"
+        settings.write_text(settings.read_text().replace("probe_s: float = 10", "probe_s: float = 11"))
+        assert parcel.archive() != here
+
+    def test_is_the_same_program_without_its_words(self) -> None:
+        for path in (FOLDER / parcel.PACKAGE).glob("*.py"):
+            text = path.read_text()
+            assert ast.dump(wordless(parcel.bare(text))) == ast.dump(wordless(text)), path
+            assert "# " not in re.sub(r"\".*?\"", "", parcel.bare(text)), path
+
+    @pytest.mark.parametrize(
+        ("code", "expected"),
+        [
+            ('x = """a\n\n# no comment\n"""  # why\n', 'x = """a\n\n# no comment\n"""\n'),
+            ('def f():\n    """Alone."""  # why\n', "def f():\n    pass\n"),
+            ('class A:\n    """Doc\n\n    more."""\n\n    x: int = 1\n    """Why."""\n', "class A:\n    x: int = 1\n"),
+            ("y = '# no comment'\n\n\n# gone\nz = 1\n", "y = '# no comment'\nz = 1\n"),
+        ],
+    )
+    def test_leaves_out_words_alone(self, code: str, expected: str) -> None:
+        assert parcel.bare(code) == expected
 
     def test_depends_on_no_compressor(self) -> None:
         with zipfile.ZipFile(io.BytesIO(parcel.archive())) as archive:
@@ -400,6 +439,25 @@ def until(holds: Callable[[], bool], seconds: float = 10) -> bool:
     while not holds() and time.monotonic() < end:
         time.sleep(0.005)
     return holds()
+
+
+def wordless(code: str) -> ast.Module:
+    """The syntax without texts that stand by themselves."""
+    tree = ast.parse(code)
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            empty: list[ast.stmt] = [] if isinstance(node, ast.Module) else [ast.Pass()]
+            node.body = [each for each in body if not _is_text(each)] or empty  # type: ignore[attr-defined]
+    return tree
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    return (
+        isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Constant)
+        and isinstance(statement.value.value, str)
+    )
 
 
 def first_column(heading: str) -> set[str]:
