@@ -1,5 +1,12 @@
 # Every target sets up what it needs: python3 >= 3.11 with venv, make and a package index are enough.
-STACK ?= l4
+TARGETS := help plan test check golden bench-plan bench-staging bench-gateway requirements clean
+# A word that is no target is the stack that is meant, and so is stack= in small letters.
+WORDS := $(filter-out $(TARGETS),$(MAKECMDGOALS))
+ifneq (,$(filter plan,$(MAKECMDGOALS)))
+$(if $(or $(word 2,$(WORDS)),$(and $(WORDS),$(filter command,$(origin STACK)))),$(error one stack at a time: make plan STACK=$(firstword $(WORDS))))
+$(if $(WORDS),$(eval STACK := $(WORDS))$(eval .PHONY: $(WORDS))$(eval $(WORDS): ; @:))
+endif
+STACK ?= $(if $(filter command,$(origin stack)),$(stack),l4)
 ARGS ?=
 PYTHON ?= python3
 VENV := .venv
@@ -7,7 +14,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help plan test check test-wheel golden bench-plan bench-staging bench-gateway requirements clean
+.PHONY: $(TARGETS)
 
 help: ## what there is to run
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -142,14 +142,21 @@ def stacks(as_json: AsJson = False) -> None:
     show_stacks(as_json=as_json)
 
 
-@app.command(epilog=_examples("explain serving.maxModelLen", "explain tpu", "explain"))
+@app.command(
+    epilog=_examples(
+        "explain serving.maxModelLen", "explain tpu", "explain", "explain gemma-4-31b-it", "explain --max-model-len"
+    ),
+    context_settings={"ignore_unknown_options": True},  # a flag of vLLM may be asked for
+)
 def explain(
     key: Annotated[
-        str,
+        list[str] | None,
         typer.Argument(
-            help="A setting, e.g. serving.maxModelLen; a group lists its members.", autocompletion=_complete_key
+            help="A setting, e.g. serving.maxModelLen; a group lists its members. Or a model, a machine, a flag of vLLM, "
+            "a word of the plan.",
+            autocompletion=_complete_key,
         ),
-    ] = "",
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Say what a setting means.
@@ -158,7 +165,7 @@ def explain(
     """
     from infra.ops.explain import show_setting
 
-    show_setting(key, as_json=as_json)
+    show_setting(" ".join(key or []), as_json=as_json)
 
 
 @app.command(

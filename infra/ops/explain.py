@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from infra.errors import SettingsError
+from infra.ops.explain_words import choices, known_words, word_rows
 from infra.planning.report.terminal import show
 from infra.planning.resolve import known_paths, subgroup
 from infra.planning.settings import SECRET_KEY
@@ -18,15 +19,16 @@ from infra.words import did_you_mean
 
 
 def show_setting(key: str, *, as_json: bool) -> None:
-    """Print one setting, the members of a group, or all settings. Raises SettingsError for an unknown key."""
+    """Print one setting, the members of a group, all settings, or what is known of another word. Raises SettingsError for
+    a word that is unknown."""
     key = key.strip().removeprefix(f"{NAMESPACE}:")
     rows = {path: field for path, field in known_paths() if not key or path == key or path.startswith(f"{key}.")}
-    if not rows:
+    described = [describe_setting(path, field) for path, field in rows.items()] or word_rows(key)
+    if not described:
         known = [path for path, _ in known_paths()]
         last = [path for path in known if path.rsplit(".", 1)[-1].lower() == key.rsplit(".", 1)[-1].lower()]
-        hint = f"Did you mean {last[0]}?" if last else did_you_mean(key, known)
+        hint = f"Did you mean {last[0]}?" if last else did_you_mean(key, known_words())
         raise SettingsError.of(key, "no such setting.", fix=hint or "List them all with: gemma4 explain")
-    described = [describe_setting(path, field) for path, field in rows.items()]
     if as_json:
         print(json.dumps(described, indent=2))
     elif len(described) == 1:
@@ -52,9 +54,13 @@ def describe_setting(path: str, field: Any) -> dict[str, Any]:
 
 def _show_one(row: dict[str, Any]) -> None:
     lines = [f"{row['key']}: {row['meaning']}"]
-    facts = [("type", row["type"]), ("default", _default(row)), ("range", row["range"])]
+    setting = row["key"] in dict(known_paths())
+    ids = ", ".join(choices(row["key"]))
+    facts = [("type", row["type"]), ("one of", ids), ("default", setting and _default(row)), ("range", row["range"])]
     lines += [f"  {name:<8} {value}" for name, value in facts if value]
-    if row["example"] is not None:
+    if row["example"] is not None and not setting:
+        lines.append(f"  write    {row['example']}")
+    elif row["example"] is not None:
         root, *rest = row["key"].split(".")
         inline = json.dumps(row["example"]) if not isinstance(row["example"], str) else row["example"]
         for part in reversed(rest):

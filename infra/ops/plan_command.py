@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from infra.errors import Gemma4Error
+from infra.errors import Gemma4Error, SettingsError
 from infra.ops.inputs import CHECKOUT, Planned, plan_stack, project_root, saved_plan
 from infra.planning.report.data import ResourceList, as_json
+from infra.planning.stackfile import stack_names
 
 
 def show_plan(
@@ -35,8 +38,18 @@ def show_plan(
 
 def _comparison(name: str, root: Path, *, resources: bool) -> dict[str, Any]:
     """The plan to compare with, as JSON data: a file that `gemma4 plan --json` wrote, or another stack's name."""
-    if Path(name).is_file():
+    if os.path.isfile(name):  # unlike pathlib's, no error for a name that no file can have
         return saved_plan(Path(name))
+    if name not in stack_names(root) and (not name.strip() or os.path.isdir(name) or re.search(r"[/\\]|\.json$", name)):
+        fact = (
+            f"{name} is a folder."
+            if os.path.isdir(name)
+            else f"there is no file {name}."
+            if name.strip()
+            else "is empty."
+        )
+        fix = "Name a stack, or a file written with: gemma4 plan STACK --json > plan.json"
+        raise SettingsError.of("--diff", fact, "There is nothing to compare with.", fix)
     other = plan_stack(name, root=root)
     return as_json(other.plan, list_resources(other) if resources else None)
 
@@ -64,8 +77,6 @@ def list_resources(planned: Planned) -> ResourceList:
 
 def show_stacks(*, as_json: bool) -> None:
     """Print one line a stack file; a file that cannot be read says why instead."""
-    from infra.planning.stackfile import stack_names
-
     root = project_root()
     rows = [_stack_row(name, root) for name in stack_names(root)]
     if as_json:

@@ -60,6 +60,8 @@ class Band:
 def parse_duration(text: str) -> int:
     """Seconds of a duration such as 90s, 20m, 4h or 7d; ValueError for any other form."""
     match = _DURATION.fullmatch(text.strip())
+    if match is None and re.fullmatch(r"\d{10,}[smhd]", text.strip()):
+        raise ValueError("is longer than anything here lasts; write for example 7d")
     if match is None:
         raise ValueError("is not a duration; write a whole number and a unit: 90s, 20m, 4h or 7d")
     return int(match[1]) * _SECONDS[match[2]]

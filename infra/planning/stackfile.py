@@ -6,6 +6,8 @@ It decides nothing about the values; `resolve.py` does, in a real run as well, s
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,14 +41,46 @@ def read_stack(root: Path, stack: str) -> StackFile:
     path = root / f"Pulumi.{stack}.yaml"
     names = stack_names(root)
     if stack not in names:
-        hint = did_you_mean(stack, names) or f"Stacks here: {', '.join(names) or 'none'}."
-        raise SettingsError.of("stack", f"there is no stack file Pulumi.{stack}.yaml in {root}.", fix=hint)
+        raise _no_such_stack(root, stack, names)
     document = _load(path)
     config = document.get("config") or {}
+    fix = "Write config:, then gemma4:model: … under it."
     if not isinstance(config, Mapping):
-        fix = "Write config:, then gemma4:model: … under it."
         raise SettingsError.of(path.name, "`config` is not a group of keys.", "Nothing would be set.", fix)
-    return StackFile(stack, path, *split_config(_as_pulumi_gives_them(config)))
+    if "config" not in document and (outside := next((key for key in document if ":" in str(key)), None)):
+        fact = f"has no `config:` above {outside}."
+        raise SettingsError.of(path.name, fact, "Nothing would be set.", "Write config:, and indent all keys under it.")
+    found = StackFile(stack, path, *split_config(_as_pulumi_gives_them(config)))
+    if not found.settings and (foreign := _foreign_project(root)):
+        fact = f"Pulumi.{stack}.yaml belongs to the Pulumi project {foreign} and says nothing to gemma4."
+        raise SettingsError.of("stack", fact, "There is nothing to plan.", "Go to the folder of a gemma4 project.")
+    return found
+
+
+def _no_such_stack(root: Path, stack: str, names: list[str]) -> SettingsError:
+    bare = re.sub(r"^(Pulumi\.)?(.*?)(\.ya?ml)?$", r"\2", re.split(r"[/\\=]", stack.strip())[-1].strip())
+    meant = f"Did you mean {bare}?" if bare in names else did_you_mean(bare, names)
+    hint = meant or f"Stacks here: {', '.join(names) or 'none'}."
+    if not stack.strip():
+        return SettingsError.of("stack", "is empty.", fix=hint)
+    fact, consequence = f"there is no stack file Pulumi.{stack}.yaml in {root}.", ""
+    if foreign := _foreign_project(root):
+        consequence = f"That folder is the Pulumi project {foreign}, not gemma4's."
+        hint = meant or f"Go to the folder of gemma4; here are: {', '.join(names) or 'none'}."
+    elif os.path.isfile(root / f"Pulumi.{stack}.yml"):  # unlike pathlib's, no error for a name that no file can have
+        consequence = f"Pulumi.{stack}.yml is not read beside Pulumi.yaml."
+        hint = f"Rename it to Pulumi.{stack}.yaml."
+    return SettingsError.of("stack", fact, consequence, hint)
+
+
+def _foreign_project(root: Path) -> str:
+    """The name of the Pulumi project in `root` where it is another than this program's; else empty."""
+    try:
+        project = parse_yaml((root / "Pulumi.yaml").read_text(encoding="utf-8"))
+    except (OSError, *UNREADABLE):
+        return ""
+    name = project.get("name") if isinstance(project, Mapping) else None
+    return name if isinstance(name, str) and name != NAMESPACE else ""
 
 
 def split_config(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -137,6 +171,10 @@ def _mapping(loader: Any, node: yaml.MappingNode, deep: bool = False) -> dict[An
 _StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
 
 
+def _line(path: Path, number: int) -> str:
+    return dict(enumerate(path.read_text(encoding="utf-8").splitlines())).get(number, "")
+
+
 def _why_not(error: OSError) -> str:
     if isinstance(error, FileNotFoundError):
         return "it is a link to a file that does not exist"
@@ -154,8 +192,14 @@ def _load(path: Path) -> Mapping[str, Any]:
     except UNREADABLE as error:
         mark = getattr(error, "problem_mark", None)
         where = f" line {mark.line + 1}" if mark else ""
-        what = getattr(error, "problem", None) or str(error).splitlines()[0]
-        fact, fix = f"is not readable YAML: {what}.", "Mend the line and run again."
+        what, fix = getattr(error, "problem", None) or str(error).splitlines()[0], "Mend the line and run again."
+        if "cannot start any token" in what and mark and "\t" in _line(path, mark.line):
+            what, fix = "a tab stands where YAML wants blanks", "Replace the tab by blanks."
+        elif isinstance(error, UnicodeDecodeError):
+            fix = "Save the file as UTF-8."
+        elif isinstance(error, RecursionError):
+            what, fix = "it is nested too deeply", "Write fewer levels."
+        fact = f"is not readable YAML: {what}."
         raise SettingsError.of(f"{path.name}{where}", fact, "None of the file counts.", fix) from None
     if document is not None and not isinstance(document, Mapping):
         raise SettingsError.of(

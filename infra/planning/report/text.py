@@ -9,12 +9,12 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from infra.errors import Fault
 from infra.planning.plan import Plan
 from infra.planning.report.data import ResourceList, as_json
 from infra.planning.report.diff import changes
 from infra.planning.report.rows import command_lines, plan_rows, resource_lines, title, wrapper_lines
 from infra.planning.report.terminal import plain, show
+from infra.planning.resolve import Origin
 
 _TONES = {"better": "green", "worse": "red", "": ""}
 _VERDICTS = {"fits": "green", "tight": "yellow", "refused": "red"}
@@ -48,7 +48,7 @@ def _body(plan: Plan, resources: ResourceList | None) -> Table:
     body.add_column(min_width=9)
     body.add_column(overflow="fold")
     for fault in plan.refusals:
-        body.add_row(Text("Refused", style="bold red"), _fault(fault))
+        body.add_row(Text("Refused", style="bold red"), Text(f"{fault}{_not_written(plan, fault.key)}"))
     for name, lines in plan_rows(plan):
         style = _VERDICTS[plan.fits.value] if name == "Fits" else ""
         body.add_row(Text(name, style="bold"), Text("\n".join(lines), style=style))
@@ -59,14 +59,24 @@ def _body(plan: Plan, resources: ResourceList | None) -> Table:
         lines = [*filter(None, (count, resources.missing)), *resource_lines(resources)]
         body.add_row(Text("Resources", style="bold"), Text("\n".join(lines)))
     for fault in plan.warnings:
-        body.add_row(Text("Warning", style="bold yellow"), _fault(fault))
+        body.add_row(Text("Warning", style="bold yellow"), Text(str(fault)))
     if plan.notes and not plan.refused:
         body.add_row(Text("Notes", style="bold"), Text("\n".join(f"· {note}" for note in plan.notes)))
     return body
 
 
-def _fault(fault: Fault) -> Text:
-    return Text(str(fault))
+_NOT_WRITTEN = {
+    Origin.DEFAULT: "stands at its default",
+    Origin.RECIPE: "comes from the recipe",
+    Origin.PROFILE: "comes from the recipe of the profile",
+    Origin.PLANNER: "was chosen by the planner",
+}
+
+
+def _not_written(plan: Plan, key: str) -> str:
+    """Who set what is refused, where its reader did not."""
+    who = _NOT_WRITTEN.get(plan.origins.get(key, Origin.STACK_FILE))
+    return f" ({key} {who}.)" if who else ""
 
 
 def _changes(plan: Plan, resources: ResourceList | None, before: Mapping[str, Any]) -> RenderableType:
