@@ -1157,7 +1157,7 @@ class TestACommandLineIsAnsweredWordForWord:
         head, _, reasons = answer.out.rstrip("\n").partition(": ")
         assert head == "nothing in the catalog meets this need"
         assert all(re.match(r"\d+ [a-z]", reason) for reason in reasons.split(", "))
-        assert re.search(r"too dear \(the cheapest is \$3\.19/h: gemma-4-31b-it\S* on rtx-pro-6000\)", reasons)
+        assert re.search(r"too dear \(the cheapest is \$1\.42/h: gemma-4-31b-it-qat-w4a16 on l4\)", reasons)
 
 
 class TestAFileThatIsNone:

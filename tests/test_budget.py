@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from infra.planning.budget import (
     largest_max_num_seqs,
     smallest_cpu_offload_gib,
 )
+from infra.planning.footprint import PINNED_ROUNDING
 from infra.planning.neighbours import with_other_models
 from infra.planning.verdict import Verdict, judge
 
@@ -245,6 +247,26 @@ class TestHost:
         assert judged.warnings[0].consequence == "Cloud Run could kill the container while it loads."
         assert judged.warnings[0].fix.startswith("Raise it (at most 32), or write serving.loadFormat: safetensors")
         assert judge(replace(e4b, host_memory_gib=12)).verdict is Verdict.REFUSED
+
+    def test_what_is_pinned_in_host_memory_is_rounded_up_tensor_by_tensor(self) -> None:
+        # int4 tensors of a 31B layer with the scales of their groups of 32, as vLLM fuses them
+        arch = catalog().architectures["31b"]
+        hidden, wide, heads = arch.hidden_size, arch.intermediate_size, arch.attention_heads * arch.head_dim
+        linears = [
+            (hidden, 2 * wide),
+            (wide, hidden),
+            (hidden, heads + 2 * arch.kv_heads * arch.head_dim),
+            (heads, hidden),
+        ]
+        sizes = [rows * columns / part for rows, columns in linears for part in (2, 16)]
+        rounded = sum(2 ** math.ceil(math.log2(size)) for size in sizes) / sum(sizes)
+        assert rounded == pytest.approx(PINNED_ROUNDING.mid, rel=0.05)
+        bare, offloading = (
+            device_budget(shape("31b-qat", "l4", 8192, 0.9, cpu_offload_gib=gib, **FP8_KV)).host for gib in (0, 5)
+        )
+        for end in ("low", "mid", "high"):
+            taken = getattr(offloading, end) - getattr(bare, end)
+            assert taken == pytest.approx(5 * GIB * getattr(PINNED_ROUNDING, end))
 
     def test_offloaded_weights_are_in_host_memory(self) -> None:
         verdict = judge(replace(BOOTS[4][1], host_memory_gib=16))

@@ -187,7 +187,12 @@ class TestRefusals:
         "too large": {"model": "gemma-4-31b-it"},
         "too long": {"serving__kvCacheDtype": "auto", "serving__cpuOffloadGb": 0, "model": "gemma-4-31b-it-qat-w4a16"},
         "elsewhere": {"region": "europe-north1"},
-        "host too small": {"model": "gemma-4-31b-it-qat-w4a16", "scaling__memoryGib": 16, "scaling__cpu": 4},
+        "host too small": {
+            "model": "gemma-4-31b-it-qat-w4a16",
+            "serving__cpuOffloadGb": 14,
+            "scaling__memoryGib": 16,
+            "scaling__cpu": 4,
+        },
     }
 
     @pytest.mark.parametrize("name", REFUSED)

@@ -41,14 +41,14 @@ def _snake(name: str) -> str:
 
 class TestALaterLayerWins:
     def test_default_then_recipe_then_profile_then_file_then_command_line(self) -> None:
-        path = "serving.gpuMemoryUtilization"
-        file = {**PAIR, "profile": "latency", "serving": {"gpuMemoryUtilization": 0.8}}
+        path = "serving.cpuOffloadGb"
+        file = {**PAIR, "profile": "latency", "serving": {"cpuOffloadGb": 3}}
         ladder = [
-            (resolve(BARE), 0.90, Origin.DEFAULT),
-            (resolve(PAIR), 0.90, Origin.RECIPE),
-            (resolve({**PAIR, "profile": "latency"}), 0.95, Origin.PROFILE),
-            (resolve(file), 0.8, Origin.STACK_FILE),
-            (resolve(file, {path: 0.7}), 0.7, Origin.COMMAND_LINE),
+            (resolve(BARE), 0, Origin.DEFAULT),
+            (resolve(PAIR), 5, Origin.RECIPE),
+            (resolve({**PAIR, "profile": "latency"}), 2, Origin.PROFILE),
+            (resolve(file), 3, Origin.STACK_FILE),
+            (resolve(file, {path: 4}), 4, Origin.COMMAND_LINE),
         ]
         assert [(value_of(resolved, path), resolved.origins[path]) for resolved, _, _ in ladder] == [
             (value, origin) for _, value, origin in ladder
