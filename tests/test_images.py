@@ -252,3 +252,23 @@ class TestWhatItHolds:
         assert "0.21.0 is the first that can" in str(old.refusals[0])
         assert not plan("vllm/vllm-openai:v0.21.0", l31b, **mtp).refusals
         assert not plan("vllm/vllm-openai:v0.20.0", l31b).refusals
+
+    @pytest.mark.parametrize(("tag", "said"), [("v0.40.0", "0.40.0"), ("nightly", "no version")])
+    def test_a_flag_that_only_another_vllm_may_know_is_warned_of_not_refused(self, tag: str, said: str) -> None:
+        args: dict[str, Any] = {"vllmArgs": {"brand-new": 1}}
+        one = plan(f"vllm/vllm-openai:{tag}", **args)
+        warned = [str(fault) for fault in one.warnings if fault.key == "vllmArgs.brand-new"]
+        assert warned == [
+            f"vllmArgs.brand-new: is no flag of vLLM 0.32.0. That is by the flags of vLLM 0.32.0; the image says {said}, and "
+            "its own are not on file. If it is wrong there too, the server stops at its command line, after the machine is "
+            "paid for. See vllm serve --help=all."
+        ]
+        assert one.command.argv[-9:-7] == ("--brand-new", "1")
+        for known in ("v0.32.0", "v0.32.0-cu129"):
+            with pytest.raises(SettingsError, match="would stop at its command line"):
+                plan(f"vllm/vllm-openai:{known}", **args)
+
+    def test_a_flag_that_a_setting_owns_is_refused_with_every_image(self) -> None:
+        args: dict[str, Any] = {"vllmArgs": {"max-num-seqs": 4}}
+        with pytest.raises(SettingsError, match=r"already decided by serving\.maxNumSeqs"):
+            plan("vllm/vllm-openai:nightly", **args)

@@ -17,7 +17,7 @@ from infra.planning.names import region_of
 from infra.planning.quantities import read_usd
 from infra.planning.settings import Settings
 from infra.planning.vllm import IMAGE_TOKENS, VIDEO_TOKENS, load_format
-from infra.planning.vllm_args import UNPLANNED_FLAGS
+from infra.planning.vllm_args import UNPLANNED_FLAGS, doubtful_arguments
 
 TEMPERATE_CONCURRENCY = 8
 """Above this many times maxNumSeqs, requests only pile up inside the server."""
@@ -305,6 +305,7 @@ def _warnings(settings: Settings, accelerator: Accelerator, location: str) -> It
         consequence = "A libcuda.so.1 of your own would not be found."
         fix = "Leave it if it holds other libraries; for that one, lay it into the image's /usr/local/cuda/compat."
         yield Fault("serving.env.LD_LIBRARY_PATH", fact, consequence, fix)
+    yield from doubtful_arguments(settings)
     for written in settings.vllm_args:
         if (flag := flag_table().main_spelling(written)) in UNPLANNED_FLAGS:
             fact = f"{flag} changes memory or devices in ways that this plan does not follow."

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from infra.catalog.flags import flag_table
 from infra.errors import Fault
+from infra.image_names import parse_image_name
 from infra.planning.settings import Settings
+from infra.planning.sources import vllm_version_of
 
 MANAGED_FLAGS: Mapping[str, str] = {
     "--model": "model",
@@ -76,14 +78,18 @@ UNPLANNED_FLAGS = frozenset(
 
 
 def check_arguments(settings: Settings) -> list[Fault]:
-    """Every fault of `vllmArgs`: unknown or removed flags, wrong values, flags that a setting owns, contradictions."""
+    """Every fault of `vllmArgs`: unknown or removed flags, wrong values, flags that a setting owns, contradictions.
+
+    With an image of another vLLM than the flag table's, what the table says is a doubt: see `doubtful_arguments`.
+    """
     table = flag_table()
     faults = []
     seen: dict[str, str] = {}
     for written, value in settings.vllm_args.items():
         key, main = f"vllmArgs.{written}", table.main_spelling(written)
         problems = table.check(written, value)
-        faults += [Fault(key, problem.fact, problem.consequence, problem.fix) for problem in problems]
+        if not _other_vllm(settings):
+            faults += [Fault(key, problem.fact, problem.consequence, problem.fix) for problem in problems]
         if not problems and main in MANAGED_FLAGS:
             owner = MANAGED_FLAGS[main]
             fix = "Take it out." if owner.startswith("the ") else f"Write {owner} instead, once."
@@ -99,6 +105,27 @@ def check_arguments(settings: Settings) -> list[Fault]:
             faults += _vision(settings, key, f"{written} {value}")
         seen.setdefault(main, written)
     return faults
+
+
+def doubtful_arguments(settings: Settings) -> Iterator[Fault]:
+    """A warning for each flag that the table's vLLM would not take, where the image holds another one or does not say."""
+    if not (said := _other_vllm(settings)):
+        return
+    for written, value in settings.vllm_args.items():
+        for problem in flag_table().check(written, value):
+            consequence = (
+                f"That is by the flags of vLLM {flag_table().version}; the image says {said}, and its own are not on file. "
+                "If it is wrong there too, the server stops at its command line, after the machine is paid for."
+            )
+            yield Fault(f"vllmArgs.{written}", problem.fact, consequence, problem.fix)
+
+
+def _other_vllm(settings: Settings) -> str:
+    """What the image's name says of its vLLM where that is not the flag table's; empty where it is."""
+    if settings.images.serving is None:
+        return ""
+    version = vllm_version_of(parse_image_name(settings.images.serving))
+    return "" if version == flag_table().version else version or "no version"
 
 
 def _vision(settings: Settings, key: str, words: str) -> Iterator[Fault]:
