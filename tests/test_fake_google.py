@@ -360,6 +360,13 @@ class TestOtherProducts:
         assert [one["config"]["name"] for one in listed] == ["run.googleapis.com"]
         assert fake.leftovers() == []
 
+    def test_a_service_s_own_account_is_made_by_asking_for_it(self, fake: FakeGoogle) -> None:
+        path = f"serviceusage/v1/{P}/services/artifactregistry.googleapis.com:generateServiceIdentity"
+        email = created(fake, path, {})["response"]["email"]
+        assert email.startswith("service-")
+        assert email.endswith("@gcp-sa-artifactregistry.iam.gserviceaccount.com")
+        assert fake.leftovers() == []
+
     def test_log_entries_are_found_by_label_newest_first_on_demand(self, fake: FakeGoogle) -> None:
         for text, service in (("one", "a"), ("two", "b"), ("three", "a")):
             fake.logging.add(text, "cloud_run_revision", {"service_name": service}, {"run.app/x": "y"})

@@ -524,6 +524,11 @@ class TestOptionsOfAStack:
             ("theirs", "roles/storage.objectViewer")
         ]
 
+    @platforms
+    def test_the_copy_of_the_weights_is_repeated_by_who_knows_why_it_failed(self, name: str) -> None:
+        (job,) = of_type(run(name), "cloudrunv2/job:Job")
+        assert job.inputs["template"]["template"]["maxRetries"] == 0
+
     def test_a_download_at_start_needs_no_bucket(self) -> None:
         ran = run_with("l4", weights={"source": "huggingface"}, hfTokenSecret="hf-token")
         assert ran.exit_code == 0

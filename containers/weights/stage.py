@@ -944,7 +944,7 @@ def refuse_redirect(source: str, target: str, leaves: bool) -> None:
     if safe and (leaves or (scheme, other) == (was, host)):
         return
     fact = f"{was}://{host} sends us to {scheme}://{other}"
-    why = "which could be anybody's answer" if safe else "which is not encrypted"
+    why = "which could be anybody's answer" if safe else "which is not https"
     raise Failure(Exit.DISTRUST, f"{fact}, {why}. Nothing was read there; is HF_ENDPOINT right?")
 
 
