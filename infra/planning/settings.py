@@ -285,7 +285,9 @@ class Tpu(Group):
         max_length=8,
     )
     provisioning: Provisioning = setting(
-        "flex-start", "How capacity is bought: flex-start runs at most 7 days and waits in a queue.", "flex-start"
+        "flex-start",
+        "How capacity is bought: flex-start runs at most 7 days and waits in a queue; spot may be taken back at any time.",
+        "flex-start",
     )
     max_run_duration: Duration = setting("24h", "When a flex-start slice ends, 10m to 7d.", "24h")
     valid_until_duration: Duration = setting("4h", "How long the request may wait in the queue.", "4h")

@@ -234,7 +234,7 @@ def _basis(plan: Plan) -> Iterator[str]:
         yield f"recipe {recipe.id}: {recipe.measured_by or 'unverified'}"
         if plan.refused:
             continue  # what it changes is told of what can run
-        yield from (f"· changed from its source: {correction}" for correction in recipe.corrections)
+        yield from (f"· changed: {correction}" for correction in recipe.corrections)
         if recipe.measured_by and (overridden := plan.overridden(recipe)):
             yield f"· not as measured here: {', '.join(overridden)}"
 
