@@ -519,6 +519,16 @@ class TestNotes:
         told = {kind: " ".join(plan(MOE, tpu__provisioning=kind).notes) for kind in ("spot", "flex-start", "on-demand")}
         assert [kind for kind, notes in told.items() if "taken back at any time" in notes] == ["spot"]
 
+    def test_an_image_that_nobody_has_looked_up_is_told_where_it_is_paid_for_first(self) -> None:
+        def told(base: dict[str, Any], **settings: Any) -> bool:
+            return any("gemma4 pin tpu" in note for note in plan(base, **settings).notes)
+
+        assert told(MOE)
+        assert not told(MOE, images__serving="vllm/vllm-tpu:v0.30.0")
+        assert not told(MOE, images__mode="build")  # which would fail before a slice is asked for
+        assert not told({"model": "gemma-4-e4b-it", "accelerator": "l4"})
+        assert not [note for note in make_plan("test", MOE, facts=pinned_facts()).notes if "gemma4 pin tpu" in note]
+
     def test_whoever_may_call_or_deploy_ends_its_note(self) -> None:
         member = ["group:ml@example.com"]
         text = "\n".join(plan(L4, access__invokers=member, access__deployers=member).notes)

@@ -41,7 +41,9 @@ def image_digest(repository: str, tag: str, *, registry: str | None = None) -> s
     digest = answer.headers.get("Docker-Content-Digest", "")
     if answer.status_code == 404:
         raise GoogleError(
-            f"there is no image {repository}:{tag}; write another tag in infra/catalog/images.toml.", status=404
+            f"there is no image {repository}:{tag}; name another under images.serving, or write another tag in "
+            "infra/catalog/images.toml for every stack.",
+            status=404,
         )
     if not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
         raise GoogleError(

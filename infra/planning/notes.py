@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from infra.catalog import Accelerator, Model
 from infra.errors import Fault
 from infra.planning.settings import Settings
+from infra.planning.sources import ImageRef
 from infra.planning.speed import SpeedModel
 from infra.planning.vllm import IMAGE_TOKENS, Engine
 
@@ -51,6 +52,16 @@ def driver_note(accelerator: Accelerator) -> Iterator[str]:
             "Unverified: vLLM's images are built for CUDA 13, and Cloud Run's L4 hosts were seen with drivers of 535 and of "
             "580, without notice. The container chooses its CUDA library by the driver that it finds; reports say that this "
             "works and that it does not (serving.cudaCompatibility, docs/operations.md)."
+        )
+
+
+def unseen_image_note(settings: Settings, image: ImageRef) -> Iterator[str]:
+    """That a slice is paid for before anybody knows whether its image exists: the catalog's tag is not pinned yet."""
+    if settings.images.serving is None and settings.images.mode == "mirror" and not image.pinned:
+        yield (
+            f"Unverified: nobody has looked whether {image.upstream} exists, and a slice is paid for before its machine pulls "
+            "it. `gemma4 pin tpu` looks, for nothing, and pins it; where it finds none, name another image under "
+            "images.serving (docs/operations.md)."
         )
 
 

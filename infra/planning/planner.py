@@ -27,6 +27,7 @@ from infra.planning.notes import (
     region_note,
     spot_note,
     template_note,
+    unseen_image_note,
     vision_note,
 )
 from infra.planning.pace import check_pace
@@ -379,6 +380,7 @@ class _Planner:
         if self.slices is not None:
             self.notes += region_note(self.settings, self.region)
             self.notes += spot_note(self.settings)
+            self.notes += unseen_image_note(self.settings, self.images["serving"])
         self.notes += image_note(self.settings, self.accelerator, self.names)
         self.notes += driver_note(self.accelerator)
         self.notes += template_note(self.settings)
