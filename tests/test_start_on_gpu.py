@@ -120,6 +120,13 @@ class TestAutoTakesTheLibraryThatFitsTheDriver:
         host.driver_file.write_text("garbage\n")
         assert host.chosen("auto") == "compat"
 
+    def test_the_name_of_the_hosts_own_library_tells_the_driver_too(self, host: Host) -> None:
+        host.library(*CUDA_13).libraries.mkdir()
+        (host.libraries / "libcuda.so.535.216.03").touch()
+        assert host.chosen("auto") == "compat"
+        assert host.smi("580.82.07").chosen("auto") == "compat"
+        assert host.driver("580.82.07").chosen("auto") == "host"
+
     def test_the_file_is_believed_before_nvidia_smi(self, host: Host) -> None:
         assert host.driver("580.82.07").library(*CUDA_13).smi("535.216.03").chosen("auto") == "host"
 

@@ -10,17 +10,30 @@ shift 4
 
 say() { printf 'start_on_gpu (serving.cudaCompatibility: %s): %s\n' "$choice" "$1" >&2; }
 
-first() {
-  export LD_LIBRARY_PATH="$1${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+first() { export LD_LIBRARY_PATH="$1${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"; }
+
+# Sets `branch` from the first line of a text on standard input; empty where no version stands in it.
+read_branch() {
+  branch='' line=''
+  read -r line
+  if [[ $line =~ (^|[[:space:]])([0-9]{3,})\.[0-9]+(\.[0-9]+)?([[:space:]]|$) ]]; then branch=${BASH_REMATCH[2]}; fi
 }
 
-driver='' library='' line='' version='(^|[[:space:]])([0-9]{3,})\.[0-9]+(\.[0-9]+)?([[:space:]]|$)'
-if [[ -r $driver_file ]]; then read -r line <"$driver_file"; fi
-if [[ ! $line =~ $version ]]; then read -r line < <(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null); fi
-if [[ $line =~ $version ]]; then driver=${BASH_REMATCH[2]}; fi
-for file in "$compat"/libcuda.so.*; do
-  if [[ $file =~ /libcuda\.so\.([0-9]{3,})\.[0-9.]+$ && -r $file ]]; then library=${BASH_REMATCH[1]}; fi
-done
+# Sets `branch` from the file name of the driver library in a folder; empty where there is none.
+library_branch() {
+  branch=''
+  for file in "$1"/libcuda.so.*; do
+    if [[ $file =~ /libcuda\.so\.([0-9]{3,})\.[0-9.]+$ && -r $file ]]; then branch=${BASH_REMATCH[1]}; fi
+  done
+}
+
+library_branch "$compat"
+library=$branch
+branch=''
+if [[ -r $driver_file ]]; then read_branch <"$driver_file"; fi
+if [[ ! $branch ]]; then library_branch "$host"; fi
+if [[ ! $branch ]]; then read_branch < <(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null); fi
+driver=$branch
 
 use=image
 case $choice in
