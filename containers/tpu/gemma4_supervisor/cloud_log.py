@@ -1,4 +1,4 @@
-"""Cloud Logging gets the journal and what the server prints: where an operator reads it, with no way into the machine.
+"""Cloud Logging gets the journal and what the server prints: where an operator reads it without a way into the machine.
 
 A TPU machine sends nothing of this by itself. The attribute `gemma4-log` says under which names the entries are written
 (README.md); without it nothing is sent. Sending never holds anything up: entries wait in memory, a bounded number of
