@@ -29,7 +29,11 @@ def main(argv: list[str] | None = None, root: Path = ROOT) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--stacks", type=json.loads, required=True, help="touched stacks, a JSON list of names")
     given = parser.parse_args(argv)
-    deployed = in_backend(_pulumi("stack", "ls", "--json", check=True).stdout)
+    listed = _pulumi("stack", "ls", "--json")
+    if listed.returncode:
+        _say(f"### ⛔ The state cannot be read\n\n~~~~\n{listed.stderr}\n~~~~")
+        return 1
+    deployed = in_backend(listed.stdout)
     failed = False
     for stack in given.stacks:
         reason = why_not(root, stack, deployed, os.environ)
@@ -64,8 +68,8 @@ def in_backend(listed: str) -> set[str]:
     return {str(row["name"]).rsplit("/", 1)[-1] for row in json.loads(listed)}
 
 
-def _pulumi(*arguments: str, check: bool = False) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["pulumi", *arguments], capture_output=True, text=True, check=check)  # noqa: S603, S607
+def _pulumi(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["pulumi", *arguments], capture_output=True, text=True, check=False)  # noqa: S603, S607
 
 
 def _say(text: str) -> None:

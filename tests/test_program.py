@@ -326,10 +326,11 @@ class TestNewGrants:
             assert own - {urn for urn in own if "weights-reader" in urn and role == "slices"} <= given
 
     @platforms
-    def test_get_the_time_that_was_set(self, name: str) -> None:
-        waits = of_type(run_with(name, access={"settleTime": "90s"}), ":Settled")
+    @pytest.mark.parametrize(("written", "seconds"), [("90s", 90), ("0s", 0), (None, 120)])
+    def test_get_the_time_that_was_set(self, name: str, written: str | None, seconds: int) -> None:
+        waits = of_type(run_with(name, **({"access": {"settleTime": written}} if written else {})), ":Settled")
         assert waits
-        assert {item.inputs["settleS"] for item in waits} == {90}
+        assert {item.inputs["settleS"] for item in waits} == {seconds}
 
 
 class TestTimeoutsAndProtection:

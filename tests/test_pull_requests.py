@@ -136,6 +136,16 @@ class TestWhichStacksArePreviewed:
         assert "`never-made`: no `pulumi preview`" in said
         assert (tmp_path / "summary.md").read_text().strip() == said.strip().replace("~~~~\n###", "~~~~\n\n###")
 
+    def test_a_state_that_cannot_be_read_is_said_in_pulumi_s_words(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (tmp_path / "pulumi").write_text("#!/bin/sh\necho 'error: no access to gs://my-state' >&2\nexit 255\n")
+        (tmp_path / "pulumi").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+        monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+        assert preview_stacks.main(["--stacks", '["mine"]'], tmp_path) == 1
+        assert "no access to gs://my-state" in capsys.readouterr().out
+
 
 class TestTheWorkflow:
     @pytest.fixture
