@@ -382,6 +382,10 @@ class TestDifference:
         assert found["Resources"] == ("3", "2")
         assert found["- gcp:compute/subnetwork:Subnetwork"] == ("network-subnet", "")
 
+    def test_the_choice_of_the_driver_library_is_compared_without_its_script(self) -> None:
+        found = changes(data("l4"), data("l4", serving__cudaCompatibility="never"))
+        assert [(c.subject, c.before, c.after) for c in found] == [("CUDA compatibility", "auto", "never")]
+
     def test_the_hash_is_no_news(self) -> None:
         subjects = {c.subject for c in changes(data("l4"), data("l4", serving__maxModelLen=4096))}
         assert "--served-model-name" not in subjects

@@ -83,6 +83,7 @@ _TEXTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Slices", ("slices", "names")),
     ("Provisioning", ("slices", "provisioning")),
     ("Image", ("vllm", "image")),
+    ("CUDA compatibility", ("vllm", "cudaCompatibility")),
     ("Ingress", ("access", "ingress")),
     ("May call", ("access", "invokers")),
 )
