@@ -18,6 +18,8 @@ from google.protobuf import json_format, struct_pb2
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
 from infra.providers.queued_resource import QueuedResourceProvider
+from infra.providers.revision_attempt import RevisionAttemptProvider
+from infra.providers.revision_watch import RevisionWatchProvider
 from infra.providers.serving_check import ServingCheckProvider
 from infra.providers.serving_spec import ServingSpecProvider
 from infra.providers.settled import SettledProvider
@@ -31,6 +33,8 @@ from tests.projects import ROOT
 
 PROVIDERS = {
     "infra.providers.queued_resource": QueuedResourceProvider,
+    "infra.providers.revision_attempt": RevisionAttemptProvider,
+    "infra.providers.revision_watch": RevisionWatchProvider,
     "infra.providers.serving_check": ServingCheckProvider,
     "infra.providers.serving_spec": ServingSpecProvider,
     "infra.providers.settled": SettledProvider,

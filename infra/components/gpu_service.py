@@ -67,7 +67,7 @@ class GpuService(pulumi.ComponentResource):
             description=f"{args.plan.model.title} by vLLM {args.plan.engine.image_version or ''}".rstrip(),
             template=self._template(),
             ready=args.ready,
-            timeout=f"{args.plan.deploy_timeout_s // 60}m",
+            timeout_s=args.plan.deploy_timeout_s,
         )
         self.service = private_service(self, name, asked)
         self.callable = callers(self, name, asked, self.service)

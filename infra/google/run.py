@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -13,6 +13,7 @@ from infra.google.errors import is_ambiguous
 from infra.google.session import GoogleSession
 
 POLL_S = 5.0
+SUCCEEDED, FAILED = "CONDITION_SUCCEEDED", "CONDITION_FAILED"
 
 
 class ExecutionState(StrEnum):
@@ -48,6 +49,46 @@ class Execution:
 
 
 @dataclass(frozen=True)
+class Condition:
+    """One step of a revision's start. `state` as the API spells it; `message` in Google's words, or empty."""
+
+    state: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Revision:
+    """A revision as it is now, by its short name. `conditions` by type, such as ContainerReady; `Ready` sums them up."""
+
+    name: str
+    annotations: Mapping[str, str]
+    conditions: Mapping[str, Condition]
+
+    def succeeded(self, condition: str) -> bool:
+        """Whether the step of this type is done."""
+        return condition in self.conditions and self.conditions[condition].state == SUCCEEDED
+
+    @property
+    def ready(self) -> bool:
+        return self.succeeded("Ready")
+
+    @property
+    def failed(self) -> bool:
+        """Whether Cloud Run has given it up, as opposed to: is still at it."""
+        return self._ready.state == FAILED
+
+    @property
+    def problem(self) -> str:
+        """Google's reason for a revision that failed; a step's own where `Ready` has none."""
+        said = (one.message for one in (self._ready, *self.conditions.values()) if one.state == FAILED)
+        return next(filter(None, said), "Cloud Run gave no reason.") if self.failed else ""
+
+    @property
+    def _ready(self) -> Condition:
+        return self.conditions.get("Ready", Condition("", ""))
+
+
+@dataclass(frozen=True)
 class Service:
     """A service as it is now. Revisions are short names; `problem` says why the newest is not ready, or nothing."""
 
@@ -58,6 +99,23 @@ class Service:
     created_revision: str
     ready: bool
     problem: str
+    failed: bool = False
+    """Whether Cloud Run has given up on what was asked last, as opposed to: is still at it."""
+    generation: str = ""
+    created: str = ""
+    """When the service was made, RFC 3339."""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """Of the template that was asked last."""
+    pinned_to: tuple[str, ...] = ()
+    """The revisions that take the traffic where somebody has taken it away from the newest."""
+
+    @property
+    def failed_revision(self) -> str:
+        """Which attempt failed: the newest revision's name, or the generation's where none came about. Empty while the
+        newest serves or is on its way."""
+        if not self.failed or (self.created_revision and self.created_revision == self.ready_revision):
+            return ""
+        return self.created_revision or f"generation-{self.generation}"
 
 
 class CloudRun:
@@ -69,6 +127,10 @@ class CloudRun:
 
     def service(self, name: str) -> Service:
         return _service(self._session.get(Api.CLOUD_RUN, f"{self._parent}/services/{name}"))
+
+    def revision(self, service: str, name: str) -> Revision:
+        """`name` is short."""
+        return _revision(self._session.get(Api.CLOUD_RUN, f"{self._parent}/services/{service}/revisions/{name}"))
 
     def start(
         self, job: str, *, args: Sequence[str] = (), env: Mapping[str, str] | None = None, timeout_s: int = 0
@@ -183,7 +245,10 @@ def _execution_state(raw: Mapping[str, Any], completed: Mapping[str, Any]) -> Ex
 
 def _service(raw: Mapping[str, Any]) -> Service:
     terminal = raw.get("terminalCondition", {})
-    ready = terminal.get("state") == "CONDITION_SUCCEEDED" and not raw.get("reconciling")
+    reconciling = bool(raw.get("reconciling")) or raw.get("observedGeneration") != raw.get("generation")
+    ready = terminal.get("state") == SUCCEEDED and not reconciling
+    targets = raw.get("traffic", ())
+    newest = any(target.get("type", "").endswith("LATEST") and target.get("percent") for target in targets)
     return Service(
         name=raw.get("name", ""),
         uri=raw.get("uri", ""),
@@ -191,8 +256,23 @@ def _service(raw: Mapping[str, Any]) -> Service:
         ready_revision=_short(raw.get("latestReadyRevision", "")),
         created_revision=_short(raw.get("latestCreatedRevision", "")),
         ready=ready,
-        problem="" if ready else terminal.get("message", "the newest revision is still on its way"),
+        problem="" if ready else _said(terminal) or "the newest revision is still on its way",
+        failed=terminal.get("state") == FAILED and not reconciling,
+        generation=str(raw.get("generation", "")),
+        created=raw.get("createTime", ""),
+        annotations=raw.get("template", {}).get("annotations", {}),
+        pinned_to=() if newest else tuple(_short(one.get("revision", "")) for one in targets if one.get("percent")),
     )
+
+
+def _revision(raw: Mapping[str, Any]) -> Revision:
+    conditions = {one.get("type", ""): Condition(one.get("state", ""), _said(one)) for one in raw.get("conditions", ())}
+    return Revision(_short(raw.get("name", "")), raw.get("annotations", {}), conditions)
+
+
+def _said(condition: Mapping[str, Any]) -> str:
+    """A condition's message on one line, without the links that Google appends."""
+    return " ".join(condition.get("message", "").partition("Logs URL")[0].split())
 
 
 def _short(name: str) -> str:

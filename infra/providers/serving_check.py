@@ -17,8 +17,10 @@ from pulumi.dynamic import CreateResult, DiffResult, Resource, UpdateResult
 from infra.errors import GoogleError, ServingError
 from infra.google.identity import IdentityTokens, outlast_fresh_grants
 from infra.google.logs import LogSource, last_lines
+from infra.google.run import CloudRun
 from infra.google.session import GoogleSession
 from infra.providers.base import Progress, Provider, changed, fail, in_place, progress_on, urn_under
+from infra.serving.answers import sentence
 from infra.serving.check import CheckExpectation, run_check
 from infra.serving.client import ServingClient
 
@@ -92,7 +94,9 @@ class ServingCheckProvider(Provider):
                 prefix=props["path"],
             )
             log_tail = partial(_log_tail, session, props["log"])
-            return run_check(client, expectation(props), progress=progress, log_tail=log_tail).to_dict()
+            platform = partial(_platform, session, props["log"])
+            result = run_check(client, expectation(props), progress=progress, log_tail=log_tail, platform=platform)
+            return result.to_dict()
         except GoogleError as error:
             fail(f"serving check, stage identity: {error}")
         except ServingError as error:
@@ -144,3 +148,27 @@ def _log_tail(session: GoogleSession, log: Mapping[str, str]) -> Sequence[str]:
     source = kind(log["name"], log["location"])
     lines = last_lines(session, source, limit=_LOG_LINES) or ("(it has logged nothing yet)",)
     return (*lines, f"(more: {source.command(session.project)})") if log["kind"] == "slice" else lines
+
+
+def _platform(session: GoogleSession, log: Mapping[str, str]) -> str:
+    """Why Cloud Run does not serve what was planned; empty for a slice, and where Cloud Run sees nothing wrong."""
+    if log["kind"] != "service":
+        return ""
+    name, region = log["name"], log["location"]
+    try:
+        service = CloudRun(session, region).service(name)
+    except GoogleError:
+        return ""
+    if service.failed_revision:
+        return (
+            f"Cloud Run gave its newest revision up: {sentence(service.problem)} The next `pulumi up` tries again with a new "
+            "one."
+        )
+    if not service.ready:
+        return f"Cloud Run is still at it: {sentence(service.problem)} Run `pulumi up` again to go on waiting."
+    if service.pinned_to:
+        return (
+            f"Somebody gave the traffic to {', '.join(service.pinned_to)}, and `pulumi up` leaves that alone: run `gcloud run "
+            f"services update-traffic {name} --to-latest --region {region} --project {session.project}`."
+        )
+    return ""

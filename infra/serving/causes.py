@@ -10,9 +10,14 @@ from infra.errors import ServingError
 from infra.serving.answers import AnswerError, Refusal, sentence
 
 CANNOT_GENERATE = "the server is healthy but cannot generate"
+TAIL = 15
+"""Lines of a log that end an error."""
 _WAITING = frozenset({"ready", "models"})
 _DIED = frozenset({Refusal.ENGINE_DEAD, Refusal.CUT, Refusal.UNREACHABLE, Refusal.UNAVAILABLE})
 """How a server looks that took the request and broke on it."""
+_ERROR = re.compile(r"\b(?!RuntimeError: Engine core initialization failed)\w*(?:Error|Exception): .*")
+_ECHO = re.compile(r"Ready condition status changed|Logs URL|For more troubleshooting guidance")
+"""Cloud Run writes a revision's condition into its log as well."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,16 @@ _BY_WORDS = (
         r"driver version is insufficient|nvidia driver on your system is too old",
         "the host's driver is older than the CUDA that the image is built for",
         f"Write serving.cudaCompatibility: always, or name an image for an older CUDA under images.serving. {_DRIVER}",
+    ),
+    Cause(
+        r"Memory limit of \d+ \w+ exceeded",
+        "the instance ran out of main memory, which Cloud Run stops it for",
+        "Raise scaling.memoryGib, or lower serving.cpuOffloadGb.",
+    ),
+    Cause(
+        r"No available memory for the cache blocks|larger than the available KV cache memory",
+        "weights and activations leave too little device memory for the KV cache",
+        "Lower serving.maxModelLen or serving.maxNumBatchedTokens, or raise serving.gpuMemoryUtilization.",
     ),
     Cause(
         r"[kv]_scale must be positive",
@@ -72,6 +87,18 @@ _BY_WORDS = (
         "Something overrides --served-model-name: look at vllmArgs and at the image's entry point.",
     ),
 )
+_BY_CONDITION = (
+    Cause(
+        r"secret",
+        "the server's account may not read the Hugging Face token yet: a fresh grant needs minutes to count",
+        "Wait some minutes.",
+    ),
+    Cause(
+        r"\bimage\b.*(not found|not exist|unauthori[sz]ed|permission|denied|failed to (import|pull|fetch))",
+        "Cloud Run cannot fetch the image",
+        "Look at images.serving, at the repository's upstream, and whether it may be read.",
+    ),
+)
 _BY_STAGE = {
     "ready": Cause(
         "",
@@ -81,7 +108,7 @@ _BY_STAGE = {
     "models": Cause(
         "",
         "the server was started with other arguments than planned",
-        "Run `pulumi up` again; if it stays so, something overrides the command: look at vllmArgs and at the image.",
+        "Something overrides the command: look at vllmArgs, at serving.env and at the image's entry point.",
     ),
     "chat": Cause(
         "",
@@ -97,7 +124,7 @@ _BY_STAGE = {
 _STILL_OLD = Cause(
     "",
     "the new server did not come up and the old one went on, or the old one still takes the traffic",
-    "Read the new server's log for its first error, then run `pulumi up` again.",
+    "Read the new server's log for its first error, change what it names, then run `pulumi up`.",
 )
 _BROKE = Cause(
     "",
@@ -115,8 +142,11 @@ _SLOW = Cause(
 )
 
 
-def failure(stage: str, error: ServingError, log: Sequence[str] = ()) -> ServingError:
-    """The error that a user reads: stage, the server's answer, likely cause, fix. `log` helps to find the cause."""
+def failure(stage: str, error: ServingError, log: Sequence[str] = (), platform: str = "") -> ServingError:
+    """The error that a user reads: stage, the server's answer, likely cause, fix. `log` helps to find the cause.
+
+    `platform` is what runs the server's own reason for it not to be there, with what to do: then no other is guessed.
+    """
     refusal = error.refusal if isinstance(error, AnswerError) else None
     broke = stage not in _WAITING and (refusal in _DIED or (refusal is Refusal.FAILED and stage == "chat"))
     fact = f"{CANNOT_GENERATE}: {error}" if broke else str(error)
@@ -124,14 +154,59 @@ def failure(stage: str, error: ServingError, log: Sequence[str] = ()) -> Serving
     if error.status not in (401, 403):  # such an answer says itself which role is missing
         # A healthy server's log is full of warnings that have nothing to do with a wrong answer.
         words = "\n".join((str(error), *(log if broke or stage == "ready" else ())))
-        cause = _cause(stage, refusal, broke, words)
-        parts.append(f"Likely: {cause.likely}. {cause.fix}")
+        cause = _first(_BY_WORDS, words) if platform else _cause(stage, refusal, broke, words)
+        parts += [f"Likely: {cause.likely}. {cause.fix}"] if cause else []
+        parts += [platform] if platform else []
     return ServingError(" ".join(parts), stage=stage, status=error.status)
 
 
+def start_failure(about: str, problem: str, log: Sequence[str], *, busy: str = "", serving: str = "") -> ServingError:
+    """The error for a new server that Cloud Run gave up: `problem` in Google's words, cause, fix, last log lines.
+
+    `busy` is what the server was seen to do last, `serving` the revision that goes on without it.
+    """
+    lines = telling(log)
+    cause = _of_start(problem, lines, busy)
+    parts = [
+        f"{about} did not come up: {sentence(problem)}",
+        f"{serving} goes on serving." if serving else "",
+        f"Likely: {cause.likely}. {cause.fix}" if cause else "Its log holds the first error.",
+        "The next `pulumi up` tries again with a new revision, whether anything else has changed or not.",
+    ]
+    return ServingError("\n".join([" ".join(filter(None, parts)), *quoted(lines)]), stage="start")
+
+
+def quoted(lines: Sequence[str]) -> list[str]:
+    """A log's lines as the end of an error; nothing where there are none."""
+    return ["The server's last log lines:", *(f"    {line}" for line in lines)] if lines else []
+
+
+def telling(log: Sequence[str]) -> list[str]:
+    """The last lines of a log, and before them the latest errors that they only refer to: vLLM writes some forty lines
+    about "the root cause above" below it."""
+    lines = [line for entry in log for line in entry.splitlines() if line.strip() and not _ECHO.match(line)]
+    earlier = {found.group(): line for line in lines[:-TAIL] if (found := _ERROR.search(line))}
+    return [*list(earlier.values())[-3:], *lines[-TAIL:]]
+
+
+def _of_start(problem: str, lines: Sequence[str], busy: str) -> Cause | None:
+    words = "\n".join(lines)
+    found = _first(_BY_WORDS, words) or _first(_BY_CONDITION, problem)
+    if found or not busy or any(_ERROR.search(line) for line in lines):
+        return found
+    return Cause(
+        "",
+        f"it was not done within the startup probe's window; last it was: {busy}",
+        "The plan's Start row says what takes the time and what shortens it.",
+    )
+
+
+def _first(causes: Sequence[Cause], words: str) -> Cause | None:
+    return next((cause for cause in causes if re.search(cause.pattern, words, re.IGNORECASE)), None)
+
+
 def _cause(stage: str, refusal: Refusal | None, broke: bool, words: str) -> Cause:
-    found = next((cause for cause in _BY_WORDS if re.search(cause.pattern, words, re.IGNORECASE)), None)
-    if found:
+    if found := _first(_BY_WORDS, words):
         return found
     if stage == "models" and "still served" in words:
         return _STILL_OLD

@@ -16,10 +16,10 @@ from typing import TypeVar
 from infra.errors import Gemma4Error, ServingError
 from infra.serving import measure, probes, samples
 from infra.serving.answers import AnswerError, Refusal
-from infra.serving.causes import failure
+from infra.serving.causes import failure, quoted
 from infra.serving.client import ChatAnswer, ChatRequest, ServingClient
 from infra.serving.expectation import CheckExpectation, CheckResult
-from infra.serving.readiness import Wait
+from infra.serving.readiness import MODELS, READY, Wait
 
 __all__ = ["CheckExpectation", "CheckResult", "run_check"]
 
@@ -37,14 +37,16 @@ def run_check(
     *,
     progress: Callable[[str], None] = lambda _: None,
     log_tail: Callable[[], Sequence[str]] = lambda: (),
+    platform: Callable[[], str] = lambda: "",
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> CheckResult:
     """Check a server from outside; ServingError tells stage, answer, likely cause and fix.
 
     `log_tail` gives the server's last log lines; it is asked only after a failure, and its lines end the error.
+    `platform` is asked where the planned server did not come: why, in sentences, as far as what runs it knows.
     """
-    return _Check(client, expected, progress, log_tail, clock, sleep).run()
+    return _Check(client, expected, progress, log_tail, platform, clock, sleep).run()
 
 
 @dataclass
@@ -53,6 +55,7 @@ class _Check:
     expected: CheckExpectation
     progress: Callable[[str], None]
     log_tail: Callable[[], Sequence[str]]
+    platform: Callable[[], str]
     clock: Callable[[], float]
     sleep: Callable[[float], None]
     notes: list[str] = field(default_factory=list)
@@ -148,9 +151,9 @@ class _Check:
             yield
         except ServingError as error:
             lines = self._log_lines()
-            failed = failure(error.stage or stage, error, lines)
-            tail = "\n".join(["The server's last log lines:", *(f"    {line}" for line in lines)]) if lines else ""
-            message = "\n".join(filter(None, (str(failed), tail)))
+            at = error.stage or stage
+            failed = failure(at, error, lines, self.platform() if at in (READY, MODELS) else "")
+            message = "\n".join([str(failed), *quoted(lines)])
             raise ServingError(message, stage=failed.stage, status=failed.status) from None
 
     def _log_lines(self) -> Sequence[str]:

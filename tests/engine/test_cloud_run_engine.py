@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from typing import Any
 
-from tests.engine.harness import TOKEN, Engine, serve
+from tests.engine.harness import TOKEN, Engine, Outcome, serve
 from tests.fakes.google import FakeGoogle
+from tests.fakes.google.cloud_run import STARTUP_FAILED
 from tests.fakes.vllm import FakeVllm
 
 CHANGE = {"gemma4:serving": {"maxModelLen": 4096}}
@@ -16,6 +19,90 @@ def engine(tmp_path: Path, google: FakeGoogle, stack: str) -> Engine:
     made = Engine(tmp_path, google, stack, {"gemma4:access": {"invokers": ["group:ml@example.com"]}})
     made.set_secret("gemma4:hfToken", TOKEN)
     return made
+
+
+LOADING = [
+    "(EngineCore pid=284) Loading safetensors checkpoint shards:  50% Completed | 1/2 [00:01<00:01,  1.72s/it]",
+    "(EngineCore pid=284) ValueError: No available memory for the cache blocks.",
+]
+QUIET = {"unchanged"}
+
+
+class TestARevision:
+    def test_that_failed_at_the_first_creation_is_tried_again_with_nothing_changed(
+        self, tmp_path: Path, google: FakeGoogle, server: FakeVllm
+    ) -> None:
+        stack = engine(tmp_path, google, "l4")
+        serve(server, google, stack)
+        google.run.start_next_revision(LOADING, failure=STARTUP_FAILED)
+        failed = stack.up(check=False)
+        assert failed.code != 0
+        (ours,) = failed.errors
+        assert "did not come up: The user-provided container failed the configured startup probe checks." in ours
+        assert "Likely: weights and activations leave too little device memory" in ours
+        rows = re.findall(
+            r"serving-watch creating .*?(waiting for|gemma4-l4-00001-\d+: |did not come up)", failed.output
+        )
+        assert len(rows) > 2, failed.output
+        assert rows[-1] == "did not come up"
+        assert failed.output.partition("Diagnostics:")[2].count("No available memory for the cache blocks") == 1
+        assert "Traceback" not in failed.output
+
+        previewed = stack.preview()
+        assert row(previewed, "serving-service") == "~", previewed.output
+        again = stack.up()
+        assert len(revisions(google)) == 2, again.output
+        assert stack.outputs()["url"] == server.url
+
+        assert set(stack.up().summary) == QUIET
+        assert set(stack.up().summary) == QUIET
+        assert len(revisions(google)) == 2
+
+    def test_that_failed_at_an_update_leaves_the_old_one_and_is_tried_again(
+        self, tmp_path: Path, google: FakeGoogle, server: FakeVllm
+    ) -> None:
+        stack = engine(tmp_path, google, "l4")
+        serve(server, google, stack)
+        stack.up()
+        stack.configure(CHANGE)
+        serve(server, google, stack)
+        for count in (2, 3):
+            google.run.fail_next_revision(log=LOADING)
+            failed = stack.up(check=False)
+            assert failed.code != 0
+            assert len(failed.errors) == 1, failed.output
+            assert "-00001-" in failed.errors[0].partition("goes on serving")[0], failed.output
+            assert len(revisions(google)) == count
+        again = stack.up()
+        assert again.summary["updated"] == 4, again.output  # attempt, service, watch and check
+        assert set(stack.up().summary) == QUIET
+        assert len(revisions(google)) == 4
+
+    def test_is_not_waited_for_where_the_service_was_refused(
+        self, tmp_path: Path, google: FakeGoogle, server: FakeVllm
+    ) -> None:
+        stack = engine(tmp_path, google, "l4")
+        serve(server, google, stack)
+        google.fault(
+            "POST", "/locations/[^/]+/services$", status=400, message="Quota violated: GPUs requested: 2 allowed: 1"
+        )
+        refused = stack.up(check=False)
+        assert refused.code != 0
+        assert refused.errors == [], refused.output  # the provider's own refusal is the only one
+        assert "Quota violated" in refused.output
+        stack.up()
+        assert set(stack.up().summary) == QUIET
+
+
+def revisions(google: FakeGoogle) -> list[dict[str, Any]]:
+    (found,) = google.run.revisions.values()
+    return found
+
+
+def row(outcome: Outcome, name: str) -> str:
+    """The sign before a resource in a preview."""
+    (line,) = {text.split()[0] for text in outcome.output.splitlines() if f" {name} " in f"{text} "}
+    return line
 
 
 class TestLifecycle:
@@ -34,7 +121,7 @@ class TestLifecycle:
         stack.configure(CHANGE)
         serve(server, google, stack)
         changed = stack.up()
-        assert changed.summary["updated"] == 2, changed.output  # the service and its check
+        assert changed.summary["updated"] == 3, changed.output  # the service, its watch and its check
         (revisions,) = google.run.revisions.values()
         assert len(revisions) == 2
         assert len(server.requests) > asked, "a changed flag is checked again"

@@ -1,0 +1,195 @@
+"""Waiting for one revision: bounded, visible, in small steps, and never the reason why a good `up` fails."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from infra.errors import GoogleError, ServingError
+from infra.google.logs import LogSource, last_lines
+from infra.google.run import CloudRun, Revision, Service
+from infra.google.session import GoogleSession
+from infra.planning.quantities import read_duration
+from infra.providers.base import Progress
+from infra.serving.causes import start_failure
+from infra.serving.loading import doing
+
+ASKED_S = 90.0
+"""How long the service may take to show what this `up` asks of it. Where it never does, the request was refused, and the
+service's own row says why."""
+FIRST_POLL_S, POLL_S = 1.0, 5.0
+LOG_EVERY_S = 15.0
+_SHOW_EVERY_S = 30.0
+_LOG_LINES = 300
+"""An engine that fails writes some forty lines after the one that counts."""
+_LONG_AGO_S = 300.0
+
+
+@dataclass(frozen=True)
+class Awaited:
+    """The revision of `service` whose `annotation` is `mark`; `limit_s` bounds the wait. `first` says that the state does
+    not know of any revision yet."""
+
+    region: str
+    service: str
+    annotation: str
+    mark: str
+    limit_s: float
+    first: bool
+
+
+def follow(session: GoogleSession, awaited: Awaited, *, progress: Progress, warn: Progress) -> str:
+    """The revision's short name once it is ready; empty where it could not be followed to its end.
+
+    Raises ServingError where it failed: with Google's reason, the likely cause and the server's last log lines.
+    """
+    return _Watch(session, awaited, progress, warn).until_ready()
+
+
+@dataclass
+class _Watch:
+    session: GoogleSession
+    awaited: Awaited
+    progress: Progress
+    warn: Progress
+    run: CloudRun = field(init=False)
+    began: float = field(init=False)
+    service: Service | None = None
+    """As it was seen last; None where there is none yet."""
+    name: str = ""
+    """The awaited revision's, once it is there."""
+    busy: str = ""
+    """What the log said last that the server is busy with."""
+    log_read: float = float("-inf")
+    shown: str = ""
+    shown_at: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.run = CloudRun(self.session, self.awaited.region)
+        self.began = self.session.clock()
+
+    def until_ready(self) -> str:
+        """As `follow`."""
+        poll_s = FIRST_POLL_S
+        while True:
+            try:
+                revision = self._look()
+            except GoogleError as error:
+                self.progress(f"cannot be followed, which changes nothing about the service: {error}")
+                return ""
+            if revision is not None and revision.ready:
+                self.progress(f"{self.name} is ready")
+                return self.name
+            if revision is not None and revision.failed:
+                raise self._failure(revision.problem)
+            if self._asked and revision is None and self.service is not None and self.service.failed:
+                raise self._failure(self.service.problem)
+            if self._waited >= (self.awaited.limit_s if self._asked else ASKED_S):
+                self._end()
+                return ""
+            self._show(self._stage(revision))
+            self.session.sleep(poll_s)
+            poll_s = min(2 * poll_s, POLL_S)
+
+    @property
+    def _waited(self) -> float:
+        return self.session.clock() - self.began
+
+    @property
+    def _asked(self) -> bool:
+        """Whether the service shows what this `up` asks of it."""
+        template = self.service.annotations if self.service else {}
+        return template.get(self.awaited.annotation) == self.awaited.mark
+
+    def _look(self) -> Revision | None:
+        """The awaited revision, None while there is none. Raises GoogleError."""
+        if self.name:
+            return self.run.revision(self.awaited.service, self.name)
+        at_once = self.service is None and self._waited < FIRST_POLL_S
+        try:
+            self.service = self.run.service(self.awaited.service)
+        except GoogleError as error:
+            if error.status == 404:
+                return None
+            raise
+        if not self._asked or not self.service.created_revision:
+            return None
+        newest = self.run.revision(self.awaited.service, self.service.created_revision)
+        if newest.annotations.get(self.awaited.annotation) != self.awaited.mark:
+            return None
+        self.name = newest.name
+        if at_once:
+            self._warn_of_a_killed_creation()
+        return newest
+
+    def _stage(self, revision: Revision | None) -> str:
+        if revision is None:
+            return "waiting for the revision" if self._asked else "waiting for Cloud Run to take the request"
+        if not revision.succeeded("ContainerReady"):
+            return f"{self.name}: importing the image"
+        self._read_log()
+        if self.busy:
+            return f"{self.name}: {self.busy}"
+        if not revision.succeeded("ResourcesAvailable"):
+            return f"{self.name}: image imported, starting an instance"
+        return f"{self.name}: container started, waiting for its first healthy answer"
+
+    def _read_log(self) -> None:
+        """Reading the log is a courtesy: one that may not be read is said and nothing more."""
+        if self.session.clock() - self.log_read < LOG_EVERY_S:
+            return
+        self.log_read = self.session.clock()
+        try:
+            self.busy = doing(self._lines(20)) or self.busy
+        except GoogleError as error:
+            self.busy = f"starting; its log cannot be read: {error}"
+
+    def _lines(self, limit: int) -> tuple[str, ...]:
+        source = LogSource.service(self.awaited.service, self.awaited.region, self.name)
+        return last_lines(self.session, source, limit=limit)
+
+    def _show(self, stage: str) -> None:
+        now = self.session.clock()
+        if stage == self.shown and now - self.shown_at < _SHOW_EVERY_S:
+            return
+        self.shown, self.shown_at = stage, now
+        limit_s = self.awaited.limit_s if self._asked else ASKED_S
+        self.progress(f"{stage} ({read_duration(self._waited)} of at most {read_duration(limit_s)})")
+
+    def _failure(self, problem: str) -> ServingError:
+        lines: tuple[str, ...] = ()
+        if self.name:
+            self.session.sleep(POLL_S)  # entries show up some seconds after they were written
+            try:
+                lines = self._lines(_LOG_LINES)
+            except GoogleError as error:
+                lines = (f"(its log cannot be read: {error})",)
+        about = f"revision {self.name}" if self.name else f"service {self.awaited.service}"
+        serving = self.service.ready_revision if self.service else ""
+        return start_failure(about, problem, lines, busy=self.busy, serving=serving)
+
+    def _end(self) -> None:
+        """Say why nothing more is seen here; the service's own row says the rest."""
+        if self._asked:
+            self.progress(f"{self.name or 'no revision'} is not ready yet; the next `pulumi up` looks again")
+            return
+        self.progress("Cloud Run was not asked for a revision, or refused: see the service's own row")
+        self._warn_of_a_killed_creation()
+
+    def _warn_of_a_killed_creation(self) -> None:
+        """An `up` that was killed leaves a service that its state does not know, and Google's 409 does not say so."""
+        if not self.awaited.first or self.service is None or not _long_ago(self.service.created, self.began):
+            return
+        name, region, project = self.awaited.service, self.awaited.region, self.session.project
+        self.warn(
+            f"The service {name} is older than this `up`. If its row says that it already exists (409), an earlier `up` was "
+            f"killed while it made the service, and the state does not know it. Nobody was let in yet: run `gcloud run "
+            f"services delete {name} --region {region} --project {project}`, then `pulumi up`."
+        )
+
+
+def _long_ago(created: str, now: float) -> bool:
+    try:
+        return now - datetime.fromisoformat(created).timestamp() > _LONG_AGO_S
+    except ValueError:
+        return False
