@@ -989,6 +989,16 @@ WARNED = (
             "not follow. Capacity, speed and verdict are those without it. Measure before you rely on the numbers above.",
         ),
     ),
+    Example(
+        "a slice whose load nobody sees",
+        "gemma4:vllmArgs: {disable-log-stats: true}",
+        (
+            "vllmArgs.disable-log-stats: the server would count nothing. Its metrics are empty: nothing shows its load, and "
+            "the slice's supervisor starts a server afresh that is only loaded. Take it out.",
+        ),
+        MOE,
+        "v6e-4",
+    ),
 )
 
 

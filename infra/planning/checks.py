@@ -311,6 +311,12 @@ def _warnings(settings: Settings, accelerator: Accelerator, location: str) -> It
             fact = f"{flag} changes memory or devices in ways that this plan does not follow."
             fix = "Measure before you rely on the numbers above."
             yield Fault(f"vllmArgs.{written}", fact, "Capacity, speed and verdict are those without it.", fix)
+        if flag == "--disable-log-stats":
+            fact = "the server would count nothing."
+            consequence = "Its metrics are empty: nothing shows its load"
+            if accelerator.tpu:
+                consequence += ", and the slice's supervisor starts a server afresh that is only loaded"
+            yield Fault(f"vllmArgs.{written}", fact, f"{consequence}.", "Take it out.")
 
 
 def _known_regions() -> set[str]:
