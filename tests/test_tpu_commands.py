@@ -134,6 +134,13 @@ class TestZones:
         assert [row["flexStart"] for row in rows] == sorted((row["flexStart"] for row in rows), reverse=True)
         assert "us-central1-b" in [row["zone"] for row in rows]
 
+    def test_a_zone_that_refused_flex_start_is_told_from_one_that_nobody_tried(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert run(["zones", "v6e4", "--all"]) == 0
+        shown = {row.split()[0]: row.split()[1] for row in capsys.readouterr().out.splitlines() if "-" in row[:12]}
+        assert [shown[zone] for zone in (ZONE, "us-central1-b", "us-east1-d")] == ["yes", "refused", "untried"]
+
     def test_what_cannot_be_asked_is_a_gap_and_no_end(
         self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]
     ) -> None:

@@ -118,7 +118,7 @@ def _show_zones(asked: _Asked, found: Survey) -> None:
     for column in ("quota, chips", "held", "of region", "held", f"room for {asked.accelerator.id}"):
         rows.add_column(column, justify="right")
     for row in found.rows:
-        rows.add_row(*_zone_cells(row, asked.accelerator.devices))
+        rows.add_row(*_zone_cells(row, asked.accelerator))
     parts: list[Any] = [rows if found.rows else f"No zone lists {asked.accelerator.id}."]
     parts += [f"Unknown: {gap}" for gap in found.gaps]
     parts.append(
@@ -128,10 +128,12 @@ def _show_zones(asked: _Asked, found: Survey) -> None:
     show(*parts)
 
 
-def _zone_cells(row: ZoneRow, chips: int) -> list[str]:
-    room = {None: "?", True: "yes", False: "no"}[row.room(chips)]
+def _zone_cells(row: ZoneRow, accelerator: Accelerator) -> list[str]:
+    room = {None: "?", True: "yes", False: "no"}[row.room(accelerator.devices)]
+    refused = accelerator.tpu.flex_start_refused_zones if accelerator.tpu else ()
+    flex = "yes" if row.flex_start else "refused" if row.zone in refused else "untried"
     numbers = (_limit(row.limit), _known(row.held), _limit(row.region_limit), _known(row.region_held))
-    return [row.zone, "yes" if row.flex_start else "not known", *numbers, room]
+    return [row.zone, flex, *numbers, room]
 
 
 def _limit(chips: int | None) -> str:
