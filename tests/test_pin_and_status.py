@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,6 +17,7 @@ from infra.errors import Gemma4Error, GoogleError, SettingsError
 from infra.google.registry import image_digest, model_revision
 from infra.ops import pin_command
 from infra.ops.status_command import checks_in, show_status
+from tests.projects import ROOT
 
 DIGEST = "sha256:" + "a" * 64
 COMMIT = "b" * 40
@@ -151,6 +153,23 @@ class TestStatus:
 
     def test_an_empty_state_has_none(self) -> None:
         assert checks_in({"deployment": None}) == []
+
+    def test_the_first_token_is_compared_with_what_it_lacks_said(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        result = {**self.RESULT, "predicted_kv_tokens": 6, "ttft_s": 0.31, "tokens_per_second": 20, "ready_s": 3}
+        check = {**self.CHECK, "outputs": {**self.CHECK["outputs"], "result": result}}
+        (tmp_path / "state.json").write_text(json.dumps({"deployment": {"resources": [check]}}))
+        cli = tmp_path / "pulumi"
+        cli.write_text(
+            f'#!/bin/sh\nwhile read -r line || [ -n "$line" ]; do echo "$line"; done < {tmp_path}/state.json\n'
+        )
+        cli.chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path))
+        monkeypatch.chdir(ROOT)
+        show_status("l4", as_json=False)
+        (line,) = (line for line in capsys.readouterr().out.splitlines() if "first token" in line)
+        assert re.search(r"≈ \d+\.\d\d s without network +0\.31 s through it", line)
 
     def test_a_missing_cli_is_one_sentence(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PATH", "/nowhere")
