@@ -186,11 +186,20 @@ class TestAllWaysOfWritingMeanTheSame:
                 resolve({**PAIR, **in_file}, typed)
             assert str(caught.value) == said
 
-    @pytest.mark.parametrize("key", ["serving.", ".serving", "serving..maxModelLen", "hfToken.secure", "a.b", "."])
+    @pytest.mark.parametrize("key", ["serving.", ".serving", "serving..maxModelLen", "a.b", "."])
     def test_dots_alone_name_nothing(self, key: str) -> None:
         with pytest.raises(SettingsError) as caught:
             resolve({**PAIR, key: "x"})
         assert [fault.fact for fault in caught.value.faults] == ["no such setting."]
+
+    @pytest.mark.parametrize("key", ["hfToken.secure", "hfToken.x.y"])
+    def test_a_token_under_a_dotted_name_is_a_token_in_clear(self, key: str) -> None:
+        for value in ("hf_1", {"secure": "hf_1"}):
+            with pytest.raises(SettingsError) as caught:
+                resolve({**PAIR, key: value})
+            assert [str(fault).partition(" It")[0] for fault in caught.value.faults] == [
+                "hfToken: is written in clear."
+            ]
 
     def test_true_is_no_number(self) -> None:
         for path in ("serving.maxModelLen", "serving.maxNumSeqs", "serving.cpuOffloadGb"):

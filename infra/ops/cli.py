@@ -299,7 +299,8 @@ def main() -> NoReturn:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code. A fault that a user can mend is printed without a traceback."""
-    words = [*arguments[1:], "--help"] if arguments[:1] == ["help"] else list(arguments)
+    words = list(arguments)
+    words = [*words[1:], "--help"] if words[:1] == ["help"] else words
     with safe_output():
         try:
             code = _answer(words)

@@ -58,7 +58,7 @@ _OPTIONS = {
 def usage_fault(error: TyperException, words: Sequence[str]) -> Fault:
     """The fault behind an error of the command line's parser; `words` are what was typed."""
     context = getattr(error, "ctx", None)
-    command = context.command_path if context else "gemma4"
+    command = context.command_path if context else " ".join(["gemma4", *words[:1]])
     stacks = _stacks()
     likeliest = "l4" if "l4" in stacks else next(iter(stacks), "STACK")
     stack = next((word for word in words if word in stacks), likeliest)

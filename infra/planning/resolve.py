@@ -7,6 +7,7 @@ A null takes away what the layers below say: the default stands again, or the pl
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -131,24 +132,22 @@ def _leaves(
     for written, below in raw.items():
         key, value = _undotted(str(written), below, fields)
         path = f"{prefix}{key}"
-        if key not in fields:
+        if path.startswith(f"{SECRET_KEY}."):
+            _token(None if value is None else "", faults)
+        elif key not in fields:
             faults.append(_unknown_key(prefix, key, list(fields)))
         elif path == SECRET_KEY:
             yield path, _token(value, faults)
         elif isinstance(value, Mapping) and set(value) == {"secure"}:
-            fact, fix = (
-                "is stored as a secret, which only Pulumi can read.",
-                f"Run: pulumi config set gemma4:{path} VALUE",
-            )
+            fact = "is stored as a secret, which only Pulumi can read."
+            fix = f"Run: pulumi config set gemma4:{path}{'.KEY' if subgroup(fields[key]) else ''} VALUE"
             faults.append(Fault(path, fact, "It cannot be planned.", fix))
         elif (inner := subgroup(fields[key])) is not None:
             if isinstance(value, Mapping):
                 yield from _leaves(value, inner, f"{path}.", faults)
             elif value is not None:
                 members = ", ".join(field.alias or name for name, field in inner.model_fields.items())
-                faults.append(
-                    Fault(path, f"{shown(value)} is not a group of settings.", fix=f"Write keys under it: {members}.")
-                )
+                faults.append(_no_group(path, value, "a group of settings", f"Write keys under it: {members}."))
         elif isinstance(value, Mapping) and not _is_map(fields[key]):
             faults.append(Fault(path, "takes one value, not a group.", fix=f"Write {path}: {example(fields[key])}."))
         elif isinstance(value, Mapping):
@@ -160,7 +159,17 @@ def _leaves(
             yield path, value
         elif value is not None:
             fix = f"Write keys under it, for example {path}: {example(fields[key])}."
-            faults.append(Fault(path, f"{shown(value)} is not a group of keys.", fix=fix))
+            faults.append(_no_group(path, value, "a group of keys", fix))
+
+
+def _no_group(path: str, value: Any, group: str, fix: str) -> Fault:
+    if isinstance(value, str) and value.startswith("{"):
+        try:
+            json.loads(value)
+        except (ValueError, RecursionError) as error:
+            fact = f"is not {group}: it begins like JSON and is none ({error})."
+            return Fault(path, fact, fix=f"Mend it. {fix}")
+    return Fault(path, f"{shown(value)} is not {group}.", fix=fix)
 
 
 def _undotted(key: str, value: Any, fields: Mapping[str, Any]) -> tuple[str, Any]:
@@ -196,6 +205,9 @@ def _is_map(field: Any) -> bool:
 
 def _unknown_key(prefix: str, key: str, siblings: list[str]) -> Fault:
     """Nearest first: the same letters here, the same name elsewhere, then what looks alike here."""
+    if key.replace(":", ".") in dict(known_paths()):
+        key = key.replace(":", ".")
+        return Fault(f"{prefix}{key}", "is written with a colon.", "It would have no effect.", f"Write gemma4:{key}.")
     word = key.lower().replace("_", "").replace("-", "")
     same = [f"{prefix}{known}" for known in siblings if known.lower() == word]
     same += [known for known, _ in known_paths() if known.rsplit(".", 1)[-1].lower() == word]

@@ -87,11 +87,11 @@ def split_config(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, s
     """Split `namespace:key` values into (gemma4 settings, gcp settings); object values may be JSON text, as Pulumi has them."""
     settings: dict[str, Any] = {}
     gcp: dict[str, str] = {}
-    faults: list[Fault] = []
+    faults = []
     for key, value in config.items():
         namespace, _, name = key.partition(":")
         if namespace == NAMESPACE and name:
-            settings[name] = _object(name, value, faults)
+            settings[name] = _object(value)
         elif namespace == "gcp":
             if isinstance(value, str):  # else a secret, which only Pulumi can read
                 gcp[name] = value
@@ -109,16 +109,13 @@ def split_config(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, s
     return settings, gcp
 
 
-def _object(name: str, value: Any, faults: list[Fault]) -> Any:
-    """A group or list that is given as JSON text; no setting's own text begins like one."""
-    if not isinstance(value, str) or value[:1] not in ("{", "["):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError) as error:
-        fact = f"begins like JSON and is none: {error}."  # the text itself may be a token in the wrong place
-        faults.append(Fault(name, fact, "It would set nothing.", f"Mend it, or write keys under {NAMESPACE}:{name}."))
-        return None
+def _object(value: Any) -> Any:
+    if isinstance(value, str) and value[:1] in ("{", "["):
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+    return value
 
 
 UNREADABLE = (yaml.YAMLError, ValueError, RecursionError)
