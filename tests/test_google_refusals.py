@@ -70,7 +70,7 @@ class TestASentence:
         if kind is not Refusal.OTHER:
             assert (answered.reason, str(answered)) == (kind.value, str(ended))
             assert not is_transient(answered)
-        assert not is_transient(ended)
+            assert not is_transient(ended)
 
 
 def said(error: dict[str, Any]) -> str:

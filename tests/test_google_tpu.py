@@ -190,7 +190,7 @@ class TestCreation:
     def test_a_failed_operation_is_an_error(self, zone: TpuZone, fake: FakeGoogle) -> None:
         operation = zone.create("blue", BODY)
         fake.world.operations[operation.name].error = {"code": 13, "message": "internal"}
-        with pytest.raises(GoogleError, match="create of blue failed: internal"):
+        with pytest.raises(GoogleError, match="gave up the creation of blue: internal"):
             zone.wait(zone.operation(operation.name), timeout_s=60)
 
 
@@ -328,6 +328,16 @@ class TestNodes:
         self, fake: FakeGoogle, zone: TpuZone, fault: dict[str, Any]
     ) -> None:
         fake.fault("PATCH", "/nodes/", times=2, **fault)
+        assert zone.set_metadata("gemma-blue", {"spec": "2"}).metadata["spec"] == "2"
+
+    def test_a_write_whose_operation_fails_is_tried_again(self, fake: FakeGoogle, zone: TpuZone) -> None:
+        original, failures = (
+            fake.tpu.operation,
+            [{"code": 10, "message": "concurrent"}, {"code": 13, "message": "internal"}],
+        )
+        fake.tpu.operation = lambda parent, **given: original(  # type: ignore[method-assign]
+            parent, **given | ({"error": failures.pop()} if failures else {})
+        )
         assert zone.set_metadata("gemma-blue", {"spec": "2"}).metadata["spec"] == "2"
 
     def test_nothing_is_written_when_nothing_changes(self, fake: FakeGoogle, zone: TpuZone) -> None:

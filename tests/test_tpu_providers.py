@@ -296,7 +296,7 @@ class TestSubmission:
 
     def test_an_operation_that_failed_is_one_sentence(self, stack: SliceStack, fake: FakeGoogle) -> None:
         fake.tpu.configure(late_refusal={"code": 13, "message": "internal"})
-        with refused("create of", "failed: internal"):
+        with refused("gave up the creation of", "internal", "another zone"):
             stack.up()
         assert list(stack.state) == ["removal"]
         assert queued(fake) == []

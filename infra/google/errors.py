@@ -14,7 +14,7 @@ NO_ADDRESS = "NO_ADDRESS"  # the reason where a proxy or an endpoint is written 
 NOT_SENT = "NOT_SENT"  # the reason of an error after which the request certainly did nothing
 FAILED = "FAILED"  # the reason of an operation that ended without success
 TRANSIENT_STATUS = frozenset({0, 429, 500, 502, 503, 504})
-LASTING = frozenset({*(kind.value for kind in Refusal if kind is not Refusal.OTHER), FAILED, "NO_PROJECT", NO_ADDRESS})
+LASTING = frozenset({*(kind.value for kind in Refusal if kind is not Refusal.OTHER), "NO_PROJECT", NO_ADDRESS})
 """Reasons after which asking the same again within minutes is in vain, whatever the status."""
 NO_ANSWER = frozenset({NO_ADDRESS, NOT_SENT, "UNREACHABLE"})
 """Reasons of errors that nobody answered."""
@@ -76,7 +76,8 @@ def failed(error: Mapping[str, Any], asked: Asked) -> GoogleError:
     cause = cause_of(error)
     if cause.kind is not Refusal.OTHER:
         return _refused(400, cause, asked)
-    return GoogleError(f"{asked.what} failed: {cause.message or error.get('code', 'no reason given')}", reason=FAILED)
+    why = cause.message.rstrip(".") or f"code {error.get('code', 'unknown')}, without a reason"
+    return GoogleError(f"{asked.service} gave up {asked.what}: {why}.", reason=FAILED)
 
 
 def expired(asked: Asked, why: str = "") -> GoogleError:

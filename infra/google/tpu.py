@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from infra.errors import GoogleError
 from infra.google.access import Api
-from infra.google.errors import Asked, failed, is_ambiguous, is_transient
+from infra.google.errors import FAILED, Asked, failed, is_ambiguous, is_transient
 from infra.google.refusals import Refusal
 from infra.google.session import GoogleSession
 from infra.google.tpu_types import Node, Operation, QueuedListing, QueuedResource, QueueState
@@ -21,6 +21,8 @@ from infra.planning.quantities import read_duration
 POLL_S = 5.0
 SLOW_POLL_S = 20.0  # between looks at what may take hours
 PATCH_ATTEMPTS = 8  # somebody else's ssh key may arrive between our reading and our writing, not eight times in a row
+
+_SPOKEN = {"create": "the creation", "delete": "the deletion"}
 
 
 class TpuZone:
@@ -149,8 +151,12 @@ class TpuZone:
 
     def refusal(self, operation: Operation) -> GoogleError:
         """The error for a failed operation, of the kinds that `create` raises."""
-        asked = Asked(f"{operation.verb} of {operation.target}", Api.TPU.service, self._parent.split("/")[1])
-        return self._with_place(failed(operation.failure, asked))
+        what = f"{_SPOKEN.get(operation.verb, 'a change')} of {operation.target}"
+        error = failed(operation.failure, Asked(what, Api.TPU.service, self._parent.split("/")[1]))
+        if error.reason == FAILED and operation.verb == "create":
+            fix = "Run the command again; if it stays so, try another zone (`gemma4 zones`, setting tpu.zone)."
+            return GoogleError(f"{error} {fix}", reason=FAILED)
+        return self._with_place(error)
 
     def hint(self, kind: Refusal) -> str:
         """Where else to ask after a refusal of that kind, as a sentence; empty where another place does not help."""
