@@ -1,5 +1,5 @@
 # Every target sets up what it needs: python3 >= 3.11 with venv, make and a package index are enough.
-TARGETS := help plan test check golden bench-plan bench-staging bench-gateway requirements clean
+TARGETS := help plan test check test-wheel golden fuzz bench-plan bench-staging bench-gateway requirements clean
 # A word that is no target is the stack that is meant, and so is stack= in small letters.
 WORDS := $(filter-out $(TARGETS),$(MAKECMDGOALS))
 ifneq (,$(filter plan,$(MAKECMDGOALS)))
@@ -37,6 +37,9 @@ test-wheel: $(VENV)/.run ## build the wheel, install it into an empty environmen
 
 golden: $(VENV)/.dev ## regenerate the golden plans and the README's output; read the diff before committing it
 	@$(BIN)/python -m tests.golden
+
+fuzz: $(VENV)/.dev ## 5,000 random plans against the invariants that a share of is in the tests: make fuzz ARGS='--seed 2'
+	@$(BIN)/python -m scripts.fuzz_plans $(ARGS)
 
 bench-plan: $(VENV)/.run ## wall time and peak memory of `gemma4 plan`, beside the imports it cannot avoid
 	@$(BIN)/python -m scripts.bench_plan $(ARGS)

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import yaml
@@ -23,9 +23,9 @@ from infra.planning.pace import READING_SPEED
 from infra.planning.plan import Plan
 from infra.planning.planner import make_plan, own_labels
 from infra.planning.quantities import Band, read_duration, read_rate
-from infra.planning.recommend import MOST_SEQS, Need, recommend
+from infra.planning.recommend import Need, recommend
+from infra.planning.report.text import text
 from infra.planning.resolve import Origin, known_paths, resolve
-from infra.planning.settings import Serving
 from infra.planning.stackfile import read_stack, stack_names
 from infra.planning.verdict import Verdict
 from tests.projects import ROOT
@@ -143,6 +143,72 @@ class TestMaxNumSeqsWhereNobodyChose:
         published, planned = plan(RTX, serving__maxNumSeqs=8), plan(RTX)
         ratio = planned.cost.usd_per_million_planned.mid / published.cost.usd_per_million_planned.mid
         assert 0.25 < ratio < 0.45
+
+
+class TestWhatWouldFit:
+    """What a refusal offers fits as it would be planned: another machine has another recipe, and what is written stays."""
+
+    offered = re.compile(r"What fits: (.*)\.$")
+
+    def alternatives(self, base: Mapping[str, Any], **typed: Any) -> list[dict[str, Any]]:
+        (fault,) = plan(base, **typed).refusals
+        found = self.offered.search(fault.fix)
+        assert found, fault
+        pairs = [re.findall(r"([A-Za-z.]+): ([^,;]+)", one) for one in found[1].split("; ")]
+        return [{path: yaml.safe_load(value) for path, value in one} for one in pairs]
+
+    @pytest.mark.parametrize(
+        ("base", "typed"),
+        [
+            ({"model": "gemma-4-31b-it", "accelerator": "v6e-1"}, {"serving.tensorParallelSize": 1}),
+            ({"model": "gemma-4-31b-it-qat-w4a16", "accelerator": "l4"}, {"serving.gpuMemoryUtilization": 0.27}),
+            ({"model": "gemma-4-31b-it", "accelerator": "rtx-pro-6000"}, {"serving.gpuMemoryUtilization": 0.14}),
+        ],
+    )
+    def test_fits_when_it_is_written(self, base: Mapping[str, Any], typed: dict[str, Any]) -> None:
+        found = self.alternatives(base, **{path.replace(".", "__"): value for path, value in typed.items()})
+        assert found
+        for one in found:
+            assert make_plan("test", base, {**typed, **one}).fits is not Verdict.REFUSED, one
+
+    def test_names_the_devices_that_a_stack_file_fixed(self) -> None:
+        found = self.alternatives({"model": "gemma-4-31b-it", "accelerator": "v6e-1"}, serving__tensorParallelSize=1)
+        assert {"accelerator": "v6e-4", "serving.tensorParallelSize": 4} in found
+        assert {"accelerator": "v6e-4"} in self.alternatives({"model": "gemma-4-31b-it", "accelerator": "v6e-1"})
+
+    def test_no_size_is_negative(self) -> None:
+        tight = plan({"model": "gemma-4-e4b-it-qat-w4a16", "accelerator": "g4-1"}, serving__gpuMemoryUtilization=0.115)
+        (fault,) = (fault for fault in (*tight.refusals, *tight.warnings) if fault.key == "serving.maxModelLen")
+        assert tight.memory.kv.low < 0
+        assert "between 0.0 GiB and" in fault.fact
+
+
+class TestTheLongestContext:
+    """The ends of the longest context that the plan names are where its judgement changes."""
+
+    @pytest.mark.parametrize(
+        "base",
+        [
+            {**L4, "serving": {"kvCacheDtype": "auto", "gpuMemoryUtilization": 0.5, "maxNumSeqs": 4}},
+            {**G4, "serving": {"gpuMemoryUtilization": 0.42, "maxNumSeqs": 4}},
+            {"model": "gemma-4-12b-it", "accelerator": "v6e-1", "serving": {"maxNumSeqs": 4}},
+        ],
+    )
+    def test_fits_up_to_the_low_end_is_doubted_up_to_the_high_end_and_refused_beyond(
+        self, base: Mapping[str, Any]
+    ) -> None:
+        band = plan(base).largest_max_model_len
+        lengths = (band.low, band.low + 1, band.mid, band.high, band.high + 1)
+        verdicts = [plan(base, serving__maxModelLen=int(length)).fits.value for length in lengths]
+        assert verdicts == ["fits", "tight", "tight", "tight", "refused"]
+
+    def test_a_doubt_that_is_more_likely_a_stop_quotes_one_request(self) -> None:
+        base = {**L4, "serving": {"kvCacheDtype": "auto", "gpuMemoryUtilization": 0.5, "maxNumSeqs": 4}}
+        band = plan(base).largest_max_model_len
+        doubted = plan(base, serving__maxModelLen=int(band.high), workload__promptTokens=int(band.high) - 256)
+        assert (doubted.fits, doubted.capacity.fits, doubted.speed.planned.requests) == (Verdict.TIGHT, False, 1)
+        assert "less than one request of" in text(doubted)
+        assert "≈ 0" not in text(doubted)
 
 
 class TestAnIdleCard:
@@ -291,8 +357,9 @@ class TestAStreamSlowerThanReading:
 
     def test_too_many_at_once_is_told_with_a_number_that_keeps_up(self) -> None:
         crowd = {
-            "model": "gemma-4-12b-it",
-            "accelerator": "rtx-pro-6000",
+            "model": "gemma-4-31b-it-qat-w4a16",
+            "accelerator": "g4-2",  # Cloud Run would let no more than 1,000 through
+            "serving": {"kvCacheDtype": "fp8"},
             "workload": {"promptTokens": 64, "outputTokens": 64},
         }
         crowded = plan(crowd, serving__maxNumSeqs=2500)
@@ -624,15 +691,18 @@ class TestRecommendations:
             assert one.plan.engine.max_model_len == 16_384
             assert one.plan.capacity.requests_held(1280) >= one.rate.requests
 
-    @pytest.mark.parametrize("users", [1, 100, 901, 5000])
+    LONG: ClassVar[dict[str, Any]] = {"context": 32_768, "prompt_tokens": 6000, "output_tokens": 2000}
+    FAST: ClassVar[dict[str, Any]] = {
+        "context": 2048,
+        "prompt_tokens": 200,
+        "output_tokens": 50,
+        "min_tokens_per_second": 25.0,
+    }
+
     @pytest.mark.parametrize(
-        "rest",
-        [
-            {},
-            {"context": 32_768, "prompt_tokens": 6000, "output_tokens": 2000},
-            {"context": 2048, "prompt_tokens": 200, "output_tokens": 50, "min_tokens_per_second": 25.0},
-        ],
-        ids=["default", "long", "fast"],
+        ("users", "rest"),
+        [(1, {}), (100, {}), (901, {}), (5000, {}), (1, LONG), (100, LONG), (300, FAST)],
+        ids=["one", "hundred", "900 and one", "5000", "one, long", "hundred, long", "300, fast"],
     )
     def test_plan_as_they_were_ranked_from_the_stack_file_that_is_printed(
         self, users: int, rest: dict[str, Any]
@@ -650,10 +720,6 @@ class TestRecommendations:
             assert one.replicas * one.rate.requests >= users
             wasteful = {"serving.maxNumSeqs", "scaling.concurrency"} & {fault.key for fault in again.warnings}
             assert not wasteful, (shown, again.warnings)
-
-    def test_reach_the_planner_with_no_more_than_settings_take(self) -> None:
-        bounds = [bound.le for bound in Serving.model_fields["max_num_seqs"].metadata if hasattr(bound, "le")]
-        assert bounds == [MOST_SEQS]
 
     def test_find_speculation_where_only_it_is_fast_enough(self) -> None:
         found = recommend(Need(model="31b", min_tokens_per_second=60)).candidates

@@ -152,3 +152,8 @@ class TestTimeouts:
     def test_an_answer_longer_than_the_timeout_is_warned_about(self) -> None:
         (warning,) = check_request_timeout(300, longest_answer_s=420).warnings
         assert warning.fact == "a typical answer takes about 7 min, longer than 5 min."
+        assert warning.fix.startswith("Write at least 7m")
+
+    def test_an_answer_longer_than_the_cap_is_not_told_to_raise_it(self) -> None:
+        (warning,) = check_request_timeout(3600, longest_answer_s=4000).warnings
+        assert "Write" not in warning.fix

@@ -256,6 +256,23 @@ class TestMoreThanFits:
         assert plan.speed.planned.requests == plan.engine.max_num_seqs <= plan.requests_held
         assert "serving.maxNumSeqs" not in {fault.key for fault in plan.warnings}
 
+    @pytest.mark.parametrize(
+        ("name", "typed", "reaching"),
+        [
+            ("l4", {"scaling__concurrency": 8}, 8),
+            ("v6e4", {"scaling__concurrency": 100}, 100),
+            ("v6e4", {"tpu__slices": [f"s{n}" for n in range(8)]}, 112),
+            ("rtx6000", {"model": "gemma-4-e2b-it", "serving__maxNumSeqs": 2000, "serving__maxModelLen": 2048}, 1000),
+        ],
+    )
+    def test_is_not_quoted_for_what_never_reaches_a_server(
+        self, name: str, typed: dict[str, Any], reaching: int
+    ) -> None:
+        plan = shipped(name, **typed)
+        assert reaching < plan.engine.max_num_seqs <= plan.requests_held
+        assert plan.speed.planned.requests == plan.cost.planned_requests == reaching
+        assert f"runs {reaching} of maxNumSeqs {plan.engine.max_num_seqs} at once" in " ".join(text(plan).split())
+
 
 class TestPricesOfAnotherRegion:
     @pytest.mark.parametrize("name", NAMES)

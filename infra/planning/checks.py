@@ -13,6 +13,7 @@ from infra.catalog import Accelerator, Architecture, Assistant, Backend, Model, 
 from infra.catalog.flags import flag_table
 from infra.errors import Fault
 from infra.planning.faults import Findings
+from infra.planning.gateway import MAX_CONCURRENCY
 from infra.planning.names import region_of
 from infra.planning.quantities import read_usd
 from infra.planning.settings import Settings
@@ -287,10 +288,16 @@ def _warnings(settings: Settings, accelerator: Accelerator, location: str) -> It
         yield Fault(
             "region", fact, consequence, f"Leave it out for {own}, or look it up with: gcloud run regions list."
         )
+    if accelerator.cloud_run and scaling.concurrency is None and seqs is not None and seqs > MAX_CONCURRENCY:
+        fact = f"{seqs} is more than the {MAX_CONCURRENCY} requests that Cloud Run sends to an instance."
+        yield Fault("serving.maxNumSeqs", fact, "The batch can never fill.", f"Write at most {MAX_CONCURRENCY}.")
     if scaling.concurrency is not None and seqs is not None and not accelerator.tpu:  # a gateway has checks of its own
         if scaling.concurrency < seqs:
             fact = f"{scaling.concurrency} is less than serving.maxNumSeqs {seqs}."
-            yield Fault("scaling.concurrency", fact, "The batch can never fill.", f"Write at least {seqs}.")
+            fix = f"Write at least {seqs}."
+            if seqs > MAX_CONCURRENCY:
+                fix = f"Write serving.maxNumSeqs: {scaling.concurrency}; no instance gets more than {MAX_CONCURRENCY}."
+            yield Fault("scaling.concurrency", fact, "The batch can never fill.", fix)
         elif scaling.concurrency > TEMPERATE_CONCURRENCY * seqs:
             fact = f"{scaling.concurrency} is far above serving.maxNumSeqs {seqs}."
             fix = f"Write about {2 * seqs}, so that Cloud Run starts another instance instead."

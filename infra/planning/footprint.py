@@ -71,6 +71,8 @@ class ServerShape:
     gpu_memory_utilization: float
     """Share of device memory that vLLM plans with, on TPU too."""
     async_scheduling: bool
+    tensor_parallel_written: bool = False
+    """Whether the settings say `tensor_parallel`, so that another machine would get the same."""
     kv_cache_dtype: str = "auto"
     block_size: int | None = None
     quantization: Literal["none", "fp8"] = "none"

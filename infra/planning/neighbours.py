@@ -93,7 +93,10 @@ def _changes(old: ServerShape, new: ServerShape) -> dict[str, object]:
         "serving.kvCacheDtype": (old.kv_cache_dtype, new.kv_cache_dtype),
         "serving.cpuOffloadGb": (old.cpu_offload_gib, new.cpu_offload_gib),
     }
-    return {key: after for key, (before, after) in named.items() if after != before}
+    changes: dict[str, object] = {key: after for key, (before, after) in named.items() if after != before}
+    if old.tensor_parallel_written and new.tensor_parallel != old.tensor_parallel:
+        changes["serving.tensorParallelSize"] = new.tensor_parallel
+    return changes
 
 
 def _size(model: Model) -> int:

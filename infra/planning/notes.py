@@ -8,7 +8,7 @@ from infra.catalog import Accelerator, Model
 from infra.errors import Fault
 from infra.planning.settings import Settings
 from infra.planning.sources import ImageRef
-from infra.planning.speed import SpeedModel
+from infra.planning.speed import SpeedEstimate, SpeedModel
 from infra.planning.vllm import IMAGE_TOKENS, Engine
 
 
@@ -104,7 +104,7 @@ def idle_note(engine: Engine, knee: int, speed: SpeedModel) -> Iterator[str]:
     )
 
 
-def crowding(engine: Engine, held: int, tokens: int, most: int) -> Fault:
+def crowding(engine: Engine, held: int, tokens: int, most: int, speed: SpeedEstimate) -> Fault:
     """The warning that `engine` may run more requests of `tokens` tokens than the `held` that its KV cache holds.
 
     `most` is the largest maxNumSeqs whose requests are all held.
@@ -112,6 +112,6 @@ def crowding(engine: Engine, held: int, tokens: int, most: int) -> Fault:
     return Fault(
         "serving.maxNumSeqs",
         f"{engine.max_num_seqs} requests may run at once; the KV cache holds {held} of {tokens:,} tokens.",
-        f"The others wait or are preempted and computed anew: speed and price are those of {held}.",
+        f"The others wait or are preempted and computed anew: speed and price are those of {speed.planned.requests}.",
         f"Write {max(1, most)}.",
     )

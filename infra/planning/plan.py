@@ -92,7 +92,7 @@ class Plan:
     largest_max_model_len: Band
     """Up to `low` the KV cache is no reason against a context, up to `high` it is a doubt, beyond that a refusal."""
     speed: SpeedEstimate
-    """`speed.planned` is for min(maxNumSeqs, `requests_held`), at least one: what else is sent waits."""
+    """`speed.planned` is for as many as may run, are held and are let through, at least one: what else is sent waits."""
     speed_model: SpeedModel
     """The functions behind `speed`, for other numbers of running requests."""
     startup: StartupEstimate

@@ -43,7 +43,7 @@ from infra.planning.probes import (
 from infra.planning.quantities import Band, parse_duration
 from infra.planning.quotas import check_quotas, quota_needs, update_note
 from infra.planning.resolve import Origin, Resolved, resolve
-from infra.planning.settings import Profile, Settings
+from infra.planning.settings import MOST_SEQS, Profile, Settings
 from infra.planning.shapes import server_shape, speed_model, startup_of
 from infra.planning.slice_checks import check_slices
 from infra.planning.slices import plan_slices
@@ -81,7 +81,7 @@ def make_plan(
     faults += _parallelism_fault(resolved.settings, facts)
     if faults:
         raise SettingsError(faults)
-    return _Planner(stack, resolved, project, facts).plan()
+    return _Planner(stack, resolved, project, facts, (stack_file, command_line or {})).plan()
 
 
 def _parallelism_fault(settings: Settings, facts: Catalog) -> list[Fault]:
@@ -102,8 +102,15 @@ def own_labels(stack: str, settings: Settings) -> dict[str, str]:
 class _Planner:
     """One planning run: what is fixed by the settings alone, then the decisions in the order they depend on each other."""
 
-    def __init__(self, stack: str, resolved: Resolved, project: str | None, facts: Catalog) -> None:
-        self.stack, self.project, self.facts = stack, project, facts
+    def __init__(
+        self,
+        stack: str,
+        resolved: Resolved,
+        project: str | None,
+        facts: Catalog,
+        written: tuple[Mapping[str, Any], Mapping[str, Any]],
+    ) -> None:
+        self.stack, self.project, self.facts, self.written = stack, project, facts, written
         self.resolved, self.settings = resolved, resolved.settings
         self.model: Model = facts.model(self.settings.model)
         self.architecture: Architecture = facts.architecture_of(self.model.id)
@@ -120,8 +127,7 @@ class _Planner:
 
     def plan(self) -> Plan:
         """Everything decided, with refusals, warnings and notes gathered on the way."""
-        engine = self._engine(max_num_seqs=self.settings.serving.max_num_seqs or 1)
-        engine = self._with_max_num_seqs(engine)
+        engine = self._chosen_engine()
         startup = startup_of(self.settings, self.architecture, self.accelerator, self.weights)
         probe, probe_findings = self._probe(startup)
         model = self._speed_model(engine)
@@ -130,9 +136,9 @@ class _Planner:
         capacity = capacity_of(shape, budget.kv_bytes_per_device)
         ends = [capacity_of(shape, size) for size in (budget.kv.low, budget.kv.mid, budget.kv.high)]
         held = capacity.requests_held(self._workload_tokens)
-        speed = model.estimate(max(1, min(engine.max_num_seqs, held)))
-        judged = judge(shape, paid_minutes=startup.from_zero.mid / 60)
         instance = self._instance(engine)
+        speed = model.estimate(max(1, min(engine.max_num_seqs, held, self._reaching(instance))))
+        judged = judge(shape, paid_minutes=startup.from_zero.mid / 60, as_planned=self._shape_with)
         quotas = self._quotas(instance)
         cost = self._cost(speed, instance)
         findings = (
@@ -145,7 +151,7 @@ class _Planner:
             + Findings(warnings=tuple(check_quotas(quotas, self.accelerator, instance)))
         )
         if not findings.refusals:
-            findings += self._crowding(engine, held)
+            findings += self._crowding(engine, held, speed)
             findings += Findings(warnings=tuple(check_pace(model, speed.planned, shape)))
         self._tell(engine, model)
         plain = capacity_of(replace(shape, kv_cache_dtype="auto"), budget.kv_bytes_per_device)
@@ -195,6 +201,19 @@ class _Planner:
             return self.slices.region
         location = self.accelerator.locations[0]
         return region_of(location) if self.accelerator.platform is not Platform.CLOUD_RUN else location
+
+    def _shape_with(self, settings: Mapping[str, object]) -> ServerShape | None:
+        """The server that this stack would get with further settings; None where they cannot be read."""
+        stack_file, command_line = self.written
+        try:
+            resolved = resolve(stack_file, {**command_line, **settings}, facts=self.facts)
+            other = _Planner(self.stack, resolved, self.project, self.facts, self.written)
+            return other._shape(other._chosen_engine())
+        except SettingsError:
+            return None
+
+    def _chosen_engine(self) -> Engine:
+        return self._with_max_num_seqs(self._engine(max_num_seqs=self.settings.serving.max_num_seqs or 1))
 
     def _engine(self, max_num_seqs: int) -> Engine:
         serving = self.settings.serving
@@ -275,11 +294,19 @@ class _Planner:
         longest = self.settings.workload.output_tokens / speed.planned.per_stream.mid
         return check_request_timeout(parse_duration(self.settings.scaling.request_timeout), longest_answer_s=longest)
 
-    def _crowding(self, engine: Engine, held: int) -> Findings:
+    def _reaching(self, instance: Instance | None) -> int:
+        """Requests that are let through to one server at once."""
+        if instance is not None:
+            return instance.concurrency
+        if self.slices is not None:
+            return self.slices.gateway.in_flight_limit // len(self.slices.names)
+        return MOST_SEQS
+
+    def _crowding(self, engine: Engine, held: int, speed: SpeedEstimate) -> Findings:
         if not 0 < held < engine.max_num_seqs:
             return Findings()
         most = largest_max_num_seqs(self._shape(engine), self._workload_tokens)
-        return Findings(warnings=(crowding(engine, held, self._workload_tokens, most),))
+        return Findings(warnings=(crowding(engine, held, self._workload_tokens, most, speed),))
 
     def _combination(self, engine: Engine) -> Findings:
         found = check_combination(

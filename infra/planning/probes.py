@@ -93,7 +93,9 @@ def check_request_timeout(timeout_s: int, *, longest_answer_s: float) -> Finding
         fact = (
             f"a typical answer takes about {read_duration(longest_answer_s)}, longer than {read_duration(timeout_s)}."
         )
-        fix = "Raise it (at most 60m), or plan for shorter answers or fewer requests at once."
+        fix = "Plan for shorter answers (workload.outputTokens) or fewer requests at once (serving.maxNumSeqs)."
+        if longest_answer_s <= REQUEST_TIMEOUT_MAX_S:
+            fix = f"Write at least {math.ceil(longest_answer_s / 60)}m, or plan for shorter answers."
         return Findings(warnings=(Fault(key, fact, "Cloud Run would cut it off.", fix),))
     return Findings()
 

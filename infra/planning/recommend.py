@@ -19,11 +19,10 @@ from infra.planning.pace import READING_SPEED
 from infra.planning.plan import Plan
 from infra.planning.planner import make_plan
 from infra.planning.quantities import Band
+from infra.planning.settings import MOST_SEQS
 from infra.planning.speed import Rate
 from infra.words import did_you_mean
 
-MOST_SEQS = 4096
-"""The most that serving.maxNumSeqs takes."""
 _MOST_INSTANCES = 16
 _SLICES = ("blue", "green", "red", "amber", "violet", "teal", "pink", "grey")
 """Names of slices, as many as tpu.slices takes."""
@@ -178,8 +177,8 @@ def _best(need: Need, model: Model, accelerator: Accelerator, facts: Catalog) ->
         found = _staffed(need, plan, changes, facts)
         if isinstance(found, _Short):
             short = _Short(found.reason, max(short.most_users, found.most_users))
-        elif _affordable(need, found):
-            return found
+        elif _affordable(need, found) or found.replicas == 1:
+            return found  # too dear perhaps, but no variant needs fewer replicas
         else:
             dear.append(found)
     return min(dear, key=_rank, default=short)

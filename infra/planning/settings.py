@@ -18,6 +18,8 @@ from infra.image_names import parse_image_name
 from infra.planning.quantities import parse_duration, spell_duration
 from infra.planning.ranges import check_range
 
+MOST_SEQS = 4096
+"""The most that serving.maxNumSeqs takes."""
 SECRET_KEY = "hfToken"  # noqa: S105 the name of a setting
 """The one secret setting: settings hold only whether it is set."""
 
@@ -144,7 +146,7 @@ class Serving(Group):
     max_model_len: int = setting(
         8192, "Longest prompt plus answer of one request, tokens.", 16384, ge=256, le=1_048_576
     )
-    max_num_seqs: int | None = setting(None, "Requests that run at once; others queue.", 16, ge=1, le=4096)
+    max_num_seqs: int | None = setting(None, "Requests that run at once; others queue.", 16, ge=1, le=MOST_SEQS)
     max_num_batched_tokens: int | None = setting(
         None, "Prompt tokens that one step may process; large values cost KV capacity.", 2048, ge=64, le=131_072
     )

@@ -24,6 +24,7 @@ def server_shape(settings: Settings, model: Model, accelerator: Accelerator, eng
         accelerator=accelerator,
         vllm_version=engine.vllm_version,
         tensor_parallel=engine.tensor_parallel,
+        tensor_parallel_written=serving.tensor_parallel_size is not None,
         max_model_len=engine.max_model_len,
         max_num_seqs=engine.max_num_seqs,
         max_num_batched_tokens=engine.max_num_batched_tokens,

@@ -6,7 +6,7 @@ configurations that do fit. What vLLM or a platform refuses for other reasons th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -58,8 +58,14 @@ class Judgement:
     alternatives: tuple[Alternative, ...] = ()
 
 
-def judge(shape: ServerShape, *, paid_minutes: float | None = None) -> Judgement:
+AsPlanned = Callable[[Mapping[str, object]], ServerShape | None]
+"""The server that a stack would get with these settings, its recipe included; None where they cannot be read."""
+
+
+def judge(shape: ServerShape, *, paid_minutes: float | None = None, as_planned: AsPlanned | None = None) -> Judgement:
     """Whether `shape` fits; `paid_minutes` is how long a start runs before memory decides, for the wording only.
+
+    With `as_planned` an alternative is judged as the stack would be planned with it: another machine has another recipe.
 
     Raises SettingsError where the geometry itself is impossible (a tensor parallelism that vLLM refuses).
     """
@@ -67,7 +73,8 @@ def judge(shape: ServerShape, *, paid_minutes: float | None = None) -> Judgement
     if not findings:
         return Judgement(Verdict.FITS)
     verdict = _worst(findings)
-    alternatives = tuple(_alternatives(shape, verdict)) if any(not found.fault.fix for found in findings) else ()
+    needed = any(not found.fault.fix for found in findings)
+    alternatives = tuple(_alternatives(shape, verdict, as_planned)) if needed else ()
     faults = [(found.verdict, _with_fix(found.fault, alternatives)) for found in findings]
     return Judgement(
         verdict,
@@ -119,21 +126,27 @@ def _worst(findings: list[_Finding]) -> Verdict:
     return max((found.verdict for found in findings), key=order.index, default=Verdict.FITS)
 
 
-def _alternatives(shape: ServerShape, current: Verdict) -> Iterator[Alternative]:
+def _alternatives(shape: ServerShape, current: Verdict, as_planned: AsPlanned | None) -> Iterator[Alternative]:
     """The nearest changes that fit better than `current`: one setting, then another machine, then another model."""
-    for settings, changed in with_other_settings(shape):
-        verdict = _worst(list(_findings(changed)))
+    for neighbour in with_other_settings(shape):
+        verdict = _verdict_of(neighbour, as_planned)
         if verdict is Verdict.FITS or (verdict is Verdict.TIGHT and current is Verdict.REFUSED):
-            yield Alternative(settings, verdict)
-    yield from _fitting(on_other_accelerators(shape), _MOST_ACCELERATORS)
-    yield from _fitting(with_other_models(shape), _MOST_MODELS)
+            yield Alternative(neighbour[0], verdict)
+    yield from _fitting(on_other_accelerators(shape), _MOST_ACCELERATORS, as_planned)
+    yield from _fitting(with_other_models(shape), _MOST_MODELS, as_planned)
 
 
-def _fitting(candidates: Iterator[Neighbour], most: int) -> Iterator[Alternative]:
-    for settings, changed in candidates:
-        if most and not any(_findings(changed)):
+def _fitting(candidates: Iterator[Neighbour], most: int, as_planned: AsPlanned | None) -> Iterator[Alternative]:
+    for neighbour in candidates:
+        if most and _verdict_of(neighbour, as_planned) is Verdict.FITS:
             most -= 1
-            yield Alternative(settings, Verdict.FITS)
+            yield Alternative(neighbour[0], Verdict.FITS)
+
+
+def _verdict_of(neighbour: Neighbour, as_planned: AsPlanned | None) -> Verdict:
+    settings, shape = neighbour
+    real = shape if as_planned is None else as_planned(settings)
+    return Verdict.REFUSED if real is None else _worst(list(_findings(real)))
 
 
 def _cannot_load(model: Model) -> Fault:
@@ -166,9 +179,10 @@ def _kv_fault(shape: ServerShape, budget: MemoryBudget, needed: int, after: str)
             f"nothing for the KV cache of the {_gib(budget.cap_bytes)} that vLLM may use on each device."
         )
         return Fault("accelerator", fact, consequence)
+    low, mid = max(0.0, budget.kv.low), max(0.0, budget.kv.mid)
     fact = (
         f"one request of {shape.max_model_len:,} tokens takes {_gib(needed)} of KV cache on each device; "
-        f"{_gib(budget.kv.mid)} are expected to be free, between {_gib(budget.kv.low)} and {_gib(budget.kv.high)}."
+        f"{_gib(mid)} are expected to be free, between {_gib(low)} and {_gib(budget.kv.high)}."
     )
     if needed <= budget.kv.high:
         consequence = f"If less is free than expected, {consequence}"

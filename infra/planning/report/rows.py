@@ -130,7 +130,8 @@ def _capacity(plan: Plan) -> Iterator[str]:
         return
     band = f" ({plan.kv_tokens.margin})" if plan.kv_tokens.margin else ""
     yield f"≈ {capacity.tokens:,} tokens{band} {_counted(plan.engine)}"
-    runs = f"runs {most}" if most <= plan.requests_held else f"runs {plan.speed.planned.requests} of maxNumSeqs {most}"
+    running = plan.speed.planned.requests
+    runs = f"runs {most}" if running == most else f"runs {running} of maxNumSeqs {most}"
     yield (
         f"{capacity.concurrency:.1f} requests of {plan.engine.max_model_len:,} by what vLLM sets aside, "
         f"{plan.requests_held:,} of {length:,} by what they hold; {runs} at once"

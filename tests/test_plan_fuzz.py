@@ -1,0 +1,107 @@
+"""The suite's share of the fuzz: a few hundred random plans; `make fuzz` judges thousands with the same invariants."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from infra.errors import Fault
+from infra.planning.plan import Plan
+from infra.planning.quantities import Band
+from tests.plan_fuzz import (
+    NOT_DRAWN,
+    POOL,
+    Case,
+    Tally,
+    judge,
+    leaves,
+    no_quote_beyond_what_is_held,
+    numbers_are_numbers,
+    refused_means_refusals,
+    run,
+    the_boundary_is_where_the_plan_says,
+    told,
+    words_are_words,
+)
+
+L4 = Case({"model": "gemma-4-12b-it-qat-w4a16", "accelerator": "l4"}, {})
+
+
+def test_random_plans_keep_every_invariant() -> None:
+    tally = run(seed=20261121, count=250)
+    assert tally.faults == []
+    assert {"fits", "tight", "refused"} <= set(tally.verdicts)
+    assert tally.fixes > 200
+
+
+def test_every_setting_is_drawn() -> None:
+    assert leaves() == set(POOL) | NOT_DRAWN
+    source = random.Random(1)
+    assert all(draw(source) is not None for draw in POOL.values())
+
+
+def test_a_foreign_exception_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> Plan:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Case, "planned", broken)
+    tally = Tally()
+    judge(L4, tally)
+    assert [fault[0] for fault in tally.faults] == ["no foreign exception"]
+
+
+class TestEachInvariantCanFail:
+    def test_a_quote_beyond_what_is_held(self) -> None:
+        plan = L4.plan()
+        more = replace(plan, speed=plan.speed_model.estimate(plan.requests_held + 1))
+        assert list(no_quote_beyond_what_is_held(L4, more))
+        unsaid = replace(plan, requests_held=plan.engine.max_num_seqs - 1)
+        assert any("no warning" in seen for seen in no_quote_beyond_what_is_held(L4, unsaid))
+
+    def test_a_refusal_without_a_reason(self) -> None:
+        refused = L4.plan(region="europe-north1")
+        assert not list(refused_means_refusals(L4, refused))
+        assert list(refused_means_refusals(L4, replace(L4.plan(), largest_max_model_len=Band(100, 200, 300))))
+
+    def test_a_number_that_is_none(self) -> None:
+        plan = L4.plan()
+        assert list(numbers_are_numbers(L4, replace(plan, cost=replace(plan.cost, run_hours=-1.0)))) == []
+        with pytest.raises(ValueError, match="not JSON compliant"):
+            list(numbers_are_numbers(L4, replace(plan, speed=replace(plan.speed, ttft_s=Band(0, 1, float("inf"))))))
+
+    def test_words_of_bad_arithmetic(self) -> None:
+        plan = L4.plan(region="europe-north1")
+        said = replace(plan, refusals=(Fault("model", "-3.0 GiB are free."),))
+        assert [*words_are_words(L4, said)] == ["says '-3.0 GiB'", "says '-3.0 GiB'"]
+
+    def test_a_boundary_that_is_elsewhere(self) -> None:
+        plan = L4.plan(serving__kvCacheDtype="bfloat16", serving__gpuMemoryUtilization=0.5)
+        case = replace(L4, typed={"serving.kvCacheDtype": "bfloat16", "serving.gpuMemoryUtilization": 0.5})
+        band = plan.largest_max_model_len
+        assert band.high < plan.architecture.max_position
+        assert not list(the_boundary_is_where_the_plan_says(case, plan))
+        for low, high in ((band.low, band.high + 1000), (band.low, band.high - 1000), (band.low - 1000, band.high)):
+            moved = replace(plan, largest_max_model_len=Band(low, max(low, min(band.mid, high)), high))
+            assert list(the_boundary_is_where_the_plan_says(case, moved))
+
+
+@pytest.mark.parametrize(
+    ("key", "fix", "steps"),
+    [
+        ("serving.maxNumSeqs", "Write 64.", [{"serving.maxNumSeqs": 64}]),
+        ("serving.quantization", "Leave it out.", [{"serving.quantization": None}]),
+        ("tpu.waitForCapacity", "Write at most 4h, or raise tpu.validUntilDuration.", [{"tpu.waitForCapacity": "4h"}]),
+        ("scaling.concurrency", "Write serving.maxNumSeqs: 112, or use fewer slices.", [{"serving.maxNumSeqs": 112}]),
+        (
+            "serving.maxModelLen",
+            "What fits: serving.maxModelLen: 4096; accelerator: v6e-4, serving.quantization: none.",
+            [{"serving.maxModelLen": 4096}, {"accelerator": "v6e-4", "serving.quantization": "none"}],
+        ),
+        ("vllmArgs.foo", "Measure before you rely on the numbers above.", []),
+    ],
+)
+def test_what_a_fix_tells_to_write_is_read(key: str, fix: str, steps: list[dict[str, Any]]) -> None:
+    assert list(told(Fault(key, "is wrong.", "", fix))) == steps
