@@ -6,6 +6,7 @@ import io
 import json
 import shlex
 import signal
+import time
 from typing import Any
 
 import pytest
@@ -19,11 +20,12 @@ from containers.tpu.gemma4_supervisor.metadata import Metadata
 from containers.tpu.gemma4_supervisor.output import Output, severity
 from containers.tpu.gemma4_supervisor.settings import Settings
 from containers.tpu.gemma4_supervisor.web import Reply, Unreachable
-from infra.google.access import Api
+from infra.google.access import Access, Api
 from infra.google.logs import LogSource
-from infra.providers.serving_check import _log_tail
-from tests.fakes.google.client import session
+from infra.providers import serving_check
+from tests.fakes.google.client import FakeTime, session
 from tests.fakes.tpu_machine import HF_TOKEN, LOG, TpuMachine
+from tests.fakes.vllm import FakeVllm
 
 SOURCE = LogSource.slice(LOG["node_id"], LOG["location"])
 NOISE = 'INFO:     127.0.0.1:40312 - "GET /metrics HTTP/1.1" 200 OK'
@@ -37,16 +39,37 @@ def written(tpu: TpuMachine, event: str = "") -> list[str]:
 
 
 class TestWhatAnOperatorReads:
-    def test_has_the_last_lines_of_a_server_that_dies(self, serving: TpuMachine) -> None:
+    def test_has_the_last_lines_of_a_server_that_dies_and_the_check_shows_them(
+        self, serving: TpuMachine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        words = "ValueError: No available memory for the cache blocks.\nEngine core failed to start."
+        serving.machine.docker.behaviour("spec-a").last_words = words
+        serving.container.end(1)
+        serving.until(lambda: "run spec-a" in serving.machine.doings, "the next start")
+        serving.until_serving("spec-a")
+        serving.container.print("\n".join(f"INFO Loading {number}" for number in range(40)))
+        serving.until(lambda: "INFO Loading 39" in written(serving, "output"), "the lines of the next start")
+        now = FakeTime(time.time())
+        monkeypatch.setattr(serving_check, "GoogleSession", lambda _access: session(serving.google, now))
+        check: Any = serving_check.ServingCheckProvider()
+        check.access = Access(project="demo-project")
+        with FakeVllm() as gateway:
+            gateway.mode = "cannot generate"
+            with pytest.raises(Exception, match="stage chat") as caught:
+                check.create(check_of(gateway))
+        _, lines = str(caught.value).split("The server's last log lines:\n")
+        assert "exit code 1" in lines
+        assert "    Engine core failed to start.\n" in lines
+        assert lines.endswith(f"    INFO Loading 39\n    (more: {SOURCE.command('demo-project')})")
+
+    def test_has_each_line_that_a_server_printed_before_it_died(self, serving: TpuMachine) -> None:
         serving.container.print("ValueError: No available memory for the cache blocks.\nEngine core failed to start.")
         serving.container.end(1)
         serving.until(lambda: any("exit code 1" in text for text in written(serving, "trouble")), "the end")
-        log = {"kind": "slice", "name": LOG["node_id"], "location": LOG["location"]}
-        *lines, more = _log_tail(session(serving.google), log)
-        assert "ValueError: No available memory for the cache blocks." in lines
-        assert "Engine core failed to start." in lines
-        assert lines.index("Engine core failed to start.") > lines.index(lines[0])
-        assert more == f"(more: {SOURCE.command('demo-project')})"
+        expected = ["ValueError: No available memory for the cache blocks.", "Engine core failed to start."]
+        serving.until(
+            lambda: [line for line in written(serving, "output") if line in expected] == expected, "its lines"
+        )
 
     def test_is_what_the_command_asks_for(self, serving: TpuMachine) -> None:
         serving.until(lambda: written(serving, "serving"), "the journal")
@@ -87,6 +110,22 @@ class TestWhatAnOperatorReads:
         tpu.container.print(f"401 with Bearer {HF_TOKEN} and {tpu.metadata.issued[0]}")
         tpu.until(lambda: any("401 with" in line for line in written(tpu, "output")), "the line")
         assert "401 with Bearer [secret] and [secret]" in written(tpu, "output")
+
+
+def check_of(gateway: FakeVllm) -> dict[str, Any]:
+    """What the check of this slice is given, behind a gateway."""
+    expected = {"model": "gemma", "specHash": "spec-1", "maxModelLen": 4096.0, "promptTokens": 512.0}
+    return {
+        "url": gateway.url,
+        "path": "",
+        "generation": "1",
+        "expected": {**expected, "tools": True, "image": True, "audio": False},
+        "predictedKvTokens": [28_000.0, 30_000.0, 32_000.0],
+        "readyTimeoutS": 600.0,
+        "invoker": "invoker@demo-project.iam.gserviceaccount.com",
+        "log": {"kind": "slice", "name": LOG["node_id"], "location": LOG["location"]},
+        "skipped": "",
+    }
 
 
 class TestCloudLoggingThatTakesNothing:

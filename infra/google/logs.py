@@ -16,11 +16,12 @@ HUGGING_FACE_TOKEN = re.compile(r"hf_[A-Za-z0-9]{8,}")
 
 @dataclass(frozen=True)
 class LogSource:
-    """Whose entries: a monitored resource's type and labels, and labels of the entries themselves."""
+    """Whose entries: a monitored resource's type and labels, labels of the entries themselves, and fields of their text."""
 
     resource: str
     resource_labels: Mapping[str, str]
     labels: Mapping[str, str] = field(default_factory=dict)
+    payload: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def service(cls, name: str, region: str, revision: str = "") -> LogSource:
@@ -47,6 +48,7 @@ class LogSource:
         terms = [f'resource.type="{self.resource}"']
         terms += [f'resource.labels.{key}="{_escaped(value)}"' for key, value in self.resource_labels.items()]
         terms += [f'labels."{key}"="{_escaped(value)}"' for key, value in self.labels.items()]
+        terms += [f'jsonPayload.{key}="{_escaped(value)}"' for key, value in self.payload.items()]
         terms += [f'timestamp>="{since}"'] if since else []
         return " AND ".join(terms)
 

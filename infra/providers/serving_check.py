@@ -7,7 +7,8 @@ scaled to zero. Its measurements are no stack outputs, since a failed check woul
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -28,6 +29,8 @@ KIND = "ServingCheck"
 _TRIGGERS = ("url", "path", "generation", "expected")
 _INPUTS = (*_TRIGGERS, "invoker", "log", "skipped")
 _LOG_LINES = 15
+_TROUBLE_S = 3600
+"""How old a trouble may be to be shown: what was wrong before this server says nothing about it."""
 
 
 @dataclass(frozen=True)
@@ -144,10 +147,18 @@ def expectation(props: Mapping[str, Any]) -> CheckExpectation:
 
 
 def _log_tail(session: GoogleSession, log: Mapping[str, str]) -> Sequence[str]:
-    kind = LogSource.service if log["kind"] == "service" else LogSource.slice
-    source = kind(log["name"], log["location"])
+    on_slice = log["kind"] == "slice"
+    source = (LogSource.slice if on_slice else LogSource.service)(log["name"], log["location"])
     lines = last_lines(session, source, limit=_LOG_LINES) or ("(it has logged nothing yet)",)
-    return (*lines, f"(more: {source.command(session.project)})") if log["kind"] == "slice" else lines
+    return (*_troubles(session, source), *lines, f"(more: {source.command(session.project)})") if on_slice else lines
+
+
+def _troubles(session: GoogleSession, source: LogSource) -> Sequence[str]:
+    """What a slice's supervisor last found wrong, with a dead server's last words: it starts the server again, and the
+    hundreds of lines of that start would hide why the last one ended."""
+    since = datetime.fromtimestamp(session.clock() - _TROUBLE_S, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    troubles = last_lines(session, replace(source, payload={"event": "trouble"}), limit=2, since=since)
+    return [line for text in troubles for line in text.splitlines()]
 
 
 def _platform(session: GoogleSession, log: Mapping[str, str]) -> str:
