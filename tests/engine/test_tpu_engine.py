@@ -323,3 +323,36 @@ def test_a_further_slice_that_waits_does_not_hold_up_the_first(slices: Engine, g
     slices.up()
     assert slices.outputs()["address-green"]
     assert set(slices.up().summary) == {"unchanged"}
+
+
+def test_a_quota_refused_in_the_operation_of_a_further_slice_is_a_warning(slices: Engine, google: FakeGoogle) -> None:
+    slices.up()
+    message = (
+        "Quota limit 'TPUV6EPreemptiblePerProjectPerZoneForTPUAPI' has been exceeded. Limit: 4 in zone us-east5-a."
+    )
+    google.tpu.configure(late_refusal={"code": 8, "message": message})
+    slices.configure({"gemma4:tpu": {"slices": ["blue", "green"]}})
+    added = slices.up()
+    assert "goes on without this slice" in added.output
+    assert outputs_of(slices, "QueuedResource", "green")["state"] == "REFUSED"
+    google.tpu.configure(late_refusal={})
+    slices.up()
+    slices.up()
+    assert slices.outputs()["address-green"]
+    assert google.tpu.created == 2
+
+
+def test_a_request_that_stays_in_the_queue_after_its_end_is_asked_for_anew(slices: Engine, google: FakeGoogle) -> None:
+    slices.configure({"gemma4:tpu": {"waitForCapacity": "2s"}})
+    google.tpu.configure(stop_at="WAITING_FOR_RESOURCES")
+    assert "No capacity" in slices.up(check=False).errors[0]
+    google.tpu.resources[f"{PLACE}/{BLUE}"]["createTime"] = "2026-01-01T00:00:00.123456789Z"
+    again = slices.up(check=False)
+    assert "replaced" in again.output
+    assert google.tpu.created == 2
+    assert list(google.tpu.resources) == [f"{PLACE}/{BLUE}"]
+    google.tpu.configure(stop_at="")
+    slices.configure({"gemma4:tpu": None})
+    slices.up()
+    assert set(slices.up().summary) == {"unchanged"}
+    assert google.tpu.created == 2
