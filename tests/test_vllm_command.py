@@ -244,6 +244,18 @@ class TestTheEnvironment:
     def test_vllm_is_never_told_to_choose_its_driver_library_by_itself(self) -> None:
         assert not [one.stack for one in every_stack() if "VLLM_ENABLE_CUDA_COMPATIBILITY" in one.command.env]
 
+    @pytest.mark.parametrize(("folder", "base"), [("gpu", L4), ("tpu", TPU)])
+    @pytest.mark.parametrize("source", ["bucket", "huggingface"])
+    def test_an_image_that_we_build_sets_nothing_that_a_plan_leaves_unset(
+        self, folder: str, base: Mapping[str, Any], source: str
+    ) -> None:
+        """Else an image that is offline could not download where the server is to do so."""
+        lines = (ROOT / "containers" / folder / "Dockerfile").read_text("utf-8").splitlines()
+        words = " ".join(line.removeprefix("ENV ") for line in lines if line.startswith("ENV ")).split()
+        baked = dict(word.split("=", 1) for word in words)
+        assert baked
+        assert baked.items() <= plan(base, weights__source=source).command.env.items()
+
     def test_no_shipped_stack_carries_a_secret(self) -> None:
         for one in every_stack():
             assert not [name for name in one.command.env if "TOKEN" in name or "KEY" in name]
