@@ -271,6 +271,8 @@ class TestMoreThanFits:
         plan = shipped(name, **typed)
         assert reaching < plan.engine.max_num_seqs <= plan.requests_held
         assert plan.speed.planned.requests == plan.cost.planned_requests == reaching
+        found = {c.subject: c for c in changes(data(name), data(name, **typed))}
+        assert found["Requests at once"].after.split()[0] == str(reaching)
         assert f"runs {reaching} of maxNumSeqs {plan.engine.max_num_seqs} at once" in " ".join(text(plan).split())
 
 

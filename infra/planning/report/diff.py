@@ -112,7 +112,7 @@ def _tone(subject: str, old: Any, new: Any) -> str:
 _NUMBERS: tuple[tuple[str, tuple[str, ...], Any, int], ...] = (
     ("KV cache", ("memory", "kvBytesPerDevice", "mid"), lambda v: f"{v / 1024**3:.1f} GiB a device", 1),
     ("Capacity", ("capacity", "tokens"), lambda v: f"{v:,.0f} tokens", 1),
-    ("Requests at once", ("capacity", "maxNumSeqs"), lambda v: f"{v}", 0),
+    ("Requests at once", ("speed", "planned", "requests"), lambda v: f"{v}", 0),
     ("Speed alone", ("speed", "alone", "tokensPerSecond", "mid"), lambda v: f"≈ {read_rate(v)} tok/s", 1),
     ("Speed as planned", ("speed", "planned", "tokensPerSecond", "mid"), lambda v: f"≈ {read_rate(v)} tok/s", 1),
     ("First token", ("speed", "ttftS", "mid"), lambda v: f"≈ {read_seconds(v)}", -1),
