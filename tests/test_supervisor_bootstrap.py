@@ -148,6 +148,13 @@ class TestTheStartupScript:
         assert done.returncode == 1
         assert "cannot be installed" in done.stdout
 
+    def test_serves_also_where_packages_cannot_be_kept(self, boot: Boot) -> None:
+        boot.machine.failing_arguments["mask"] = "Failed to mask unit: Access denied"
+        done = boot.run()
+        assert done.returncode == 0
+        assert "Packages may be upgraded while the machine serves: " in done.stderr
+        assert "Access denied" in done.stderr
+
     def test_says_when_systemd_refuses(self, boot: Boot) -> None:
         boot.machine.failing["systemctl"] = "Failed to connect to bus"
         done = boot.run()

@@ -52,6 +52,8 @@ class Machine:
         self.commands: list[Command] = []
         self.doings: list[str] = []
         self.failing: dict[str, str] = {}
+        self.failing_arguments: dict[str, str] = {}
+        """What a command prints that fails because of one of its arguments."""
         self.going_down = False
         self._lock = threading.Lock()
         self._server = _Commands(self)
@@ -73,6 +75,8 @@ class Machine:
             self.commands.append(command)
         if command.name in self.failing:
             return 1, "", self.failing[command.name]
+        for argument in self.failing_arguments.keys() & {*command.arguments}:
+            return 1, "", self.failing_arguments[argument]
         if command.name == "docker":
             return self._docker(command)
         if command.name == "systemctl" and "is-system-running" in command.arguments:

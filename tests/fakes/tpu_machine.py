@@ -50,7 +50,7 @@ QUICK = {
     "RESTART_CAP_S": "0.1",
     "START_POLL_S": "0.05",
     "PROBE_S": "0.1",
-    "GENERATION_TIMEOUT_S": "1",
+    "GENERATION_TIMEOUT_S": "5",
     "UNWELL_S": "60",
     "STABLE_S": "0.2",
     "SETTLE_S": "0.2",

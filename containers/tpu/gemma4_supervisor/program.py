@@ -91,7 +91,7 @@ def _keep_packages_as_they_are() -> None:
     """An upgrade of docker restarts it, and ends what serves. The timers alone: one that runs is not broken off."""
     try:
         _systemctl("mask", "--now", *APT_TIMERS)
-    except InstallError as error:
+    except (InstallError, subprocess.TimeoutExpired) as error:
         print(f"Packages may be upgraded while the machine serves: {error}", file=sys.stderr)
 
 
