@@ -132,16 +132,19 @@ class TestBoundedSilence:
                 client.get(Api.TPU, "projects/p/locations")
         assert mute.calls() == 8
 
-    def test_an_answer_begins_it_anew(self, fake: FakeGoogle) -> None:
-        ticks = itertools.count(0, 3)
+    def test_ends_nothing_where_something_has_answered(self, fake: FakeGoogle) -> None:
+        ticks = itertools.count(0, 30)
         client = GoogleSession(
             Access.read(fake.settings().get, env={}),
             timeouts=Timeouts(silence_s=5),
-            retry=Retry(attempts=2, first_s=0),
+            retry=Retry(attempts=1),
             clock=lambda: next(ticks),
         )
-        for _ in range(4):
+        client.get(Api.RESOURCE_MANAGER, PROJECT)
+        for _ in range(3):
             fake.fault("GET", "/crm/", drop="before", times=1)
+            with pytest.raises(GoogleError, match="did not answer"):
+                client.get(Api.RESOURCE_MANAGER, PROJECT)
             client.get(Api.RESOURCE_MANAGER, PROJECT)
 
 

@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from infra.ops.cli import run
 from infra.ops.streams import safe_output
 from infra.planning.report.diff import changes, misshapen
 from infra.planning.report.terminal import plain
+from infra.providers.base import progress_on
 from infra.words import printable
 from tests.projects import ROOT, Answer, Capture, Command, assert_shown_safely, command, write_stack
 
@@ -43,12 +45,15 @@ def in_a_process(*words: str, **how: Any) -> subprocess.CompletedProcess[str]:
 
 
 class TestAStackFileThatCannotBeRead:
-    @pytest.fixture(params=["folder", "dangling link", "no right to read"])
+    @pytest.fixture(params=["folder", "dangling link", "no right to read", "pipe"])
     def broken(self, request: pytest.FixtureRequest, gemma4: Command, monkeypatch: pytest.MonkeyPatch) -> str:
         path = Path("Pulumi.broken.yaml")
         if request.param == "folder":
             path.mkdir()
             return "it is a folder."
+        if request.param == "pipe":
+            os.mkfifo(path)
+            return "it is not a file."
         if request.param == "dangling link":
             path.symlink_to("nowhere")
             return "it is a link to a file that does not exist."
@@ -106,6 +111,16 @@ class TestASavedPlanThatIsNone:
         Path("p.json").write_bytes(text.encode("utf-8", "surrogatepass"))
         answer = gemma4("plan", "mine", "--no-resources", "--diff", "p.json")
         assert (answer.code, "--diff: p.json is not a plan." in answer.err) == (2, True)
+
+    def test_a_good_one_may_come_through_a_pipe_and_from_an_editor_with_a_mark(self, gemma4: Command) -> None:
+        Path("p.json").write_text(json.dumps({**SAVED, "stack": "other"}), "utf-8-sig")
+        os.mkfifo("pipe")
+        writer = threading.Thread(target=lambda: Path("pipe").write_bytes(Path("p.json").read_bytes()))
+        writer.start()
+        through = gemma4("plan", "mine", "--no-resources", "--diff", "pipe")
+        writer.join()
+        assert through == gemma4("plan", "mine", "--no-resources", "--diff", "p.json")
+        assert through.code == 0
 
     def test_a_good_one_is_as_a_plan_is_written(self) -> None:
         for path in sorted((ROOT / "tests" / "golden").glob("*.json")):
@@ -352,6 +367,26 @@ class TestWhatATerminalWouldObey:
     @given(word=HOSTILE)
     def test_never_stands_in_what_pulumi_is_given_to_print(self, word: str) -> None:
         assert_shown_safely(plain(word, f"[bold]{word}"))
+
+    @settings(max_examples=40)
+    @given(word=HOSTILE, as_json=st.booleans())
+    def test_never_reaches_it_from_a_state(self, word: str, as_json: bool) -> None:
+        result = {"vllm_version": word, "kv_tokens": 5, "notes": [word], "predicted_kv_tokens": 5, "ttft_s": 1.0}
+        result |= {"tokens_per_second": 2.0, "ready_s": 3.0}
+        outputs = {"url": word, "path": "/", "expected": {"specHash": word}, "result": result}
+        resource = {"type": "pulumi-python:dynamic/gemma4:ServingCheck", "urn": f"a::{word}", "outputs": outputs}
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(status_command, "export", lambda *_: {"deployment": {"resources": [resource]}})
+            answer = said_by("status", "l4", *(["--json"] if as_json else []))
+        assert answer.code == 0
+        assert_shown_safely(answer.out + answer.err)
+
+    @given(word=HOSTILE)
+    def test_never_reaches_it_from_the_progress_of_a_deployment(self, word: str) -> None:
+        out = io.StringIO()
+        with redirect_stdout(out):
+            progress_on(None)(f"the server's log says: {word}")
+        assert_shown_safely(out.getvalue())
 
     def test_colours_stay_and_nothing_else_does(self, gemma4: Command, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("FORCE_COLOR", "1")

@@ -54,8 +54,8 @@ class Retry:
 
 @dataclass(frozen=True)
 class Timeouts:
-    """Seconds to connect to each address of a host, and between two bytes of an answer. After `silence_s` without any
-    answer, all attempts together, nothing more is asked; None asks on."""
+    """Seconds to connect to each address of a host, and between two bytes of an answer. Where nothing at all has answered
+    for `silence_s`, all attempts together, nothing more is asked; None asks on."""
 
     connect_s: float = 10.0
     read_s: float = 60.0
@@ -100,7 +100,8 @@ class GoogleSession:
         self.timeouts = timeouts or Timeouts()
         self._credentials = Credentials(access, None if self.timeouts.silence_s is None else self.timeouts.read_s)
         self._silent_s = 0.0
-        self._silent: set[Api] = set()  # have not answered a call, with all its attempts
+        self._answered: set[Api] = set()
+        self._silent: set[Api] = set()  # have never answered, nor a call with all its attempts
         self._http: requests.Session | None = None
 
     @property
@@ -172,24 +173,27 @@ class GoogleSession:
                 continue
             repeatable = call.repeatable or error.reason == NOT_SENT
             if not repeatable or not is_transient(error) or attempt >= self._retry.attempts or self._given_up(call.api):
-                self._silent |= {call.api} if error.reason in NO_ANSWER else set()
+                self._silent |= {call.api} - self._answered if error.reason in NO_ANSWER else set()
                 raise error
             doubts += [error] if is_ambiguous(error) else []
             self.sleep(self._retry.pause_s(attempt, outcome.retry_after_s, random.random()))  # noqa: S311
             attempt += 1
 
     def _given_up(self, api: Api) -> bool:
-        """Whether to ask no more: where silence is bounded, after an API that did not answer, or after too long a time."""
+        """Whether to ask no more: where silence is bounded, after an API that did not answer, or after too long a time in
+        which none did. One that has answered may leave single questions open: a zone of Google's may be ill."""
         bound_s = self.timeouts.silence_s
-        return bound_s is not None and (api in self._silent or self._silent_s >= bound_s)
+        return bound_s is not None and (api in self._silent or (not self._answered and self._silent_s >= bound_s))
 
     def _attempt_in_time(self, call: _Call, asked: Asked) -> requests.Response | _Failure:
         if self._given_up(call.api):
             return _Failure(not_sent(asked, "nothing answered before"))
         began = self.clock()
         outcome = self._attempt(call, asked)
-        silent = isinstance(outcome, _Failure) and outcome.error.reason in NO_ANSWER
-        self._silent_s = self._silent_s + self.clock() - began if silent else 0.0
+        if isinstance(outcome, _Failure) and outcome.error.reason in NO_ANSWER:
+            self._silent_s += self.clock() - began
+        else:
+            self._answered.add(call.api)
         return outcome
 
     def _attempt(self, call: _Call, asked: Asked) -> requests.Response | _Failure:

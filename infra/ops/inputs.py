@@ -96,7 +96,7 @@ def saved_plan(path: Path) -> dict[str, Any]:
     """The data that `gemma4 plan --json` wrote into a file, checked as far as a comparison reads it. Raises SettingsError."""
     consequence, fix = "There is nothing to compare with.", "Write one with: gemma4 plan STACK --json > plan.json"
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise SettingsError.of("--diff", f"{path} cannot be read: {error.strerror}.", consequence, fix) from None
     except (ValueError, RecursionError):

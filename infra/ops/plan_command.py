@@ -38,7 +38,9 @@ def show_plan(
 
 def _comparison(name: str, root: Path, *, resources: bool) -> dict[str, Any]:
     """The plan to compare with, as JSON data: a file that `gemma4 plan --json` wrote, or another stack's name."""
-    if os.path.isfile(name):  # unlike pathlib's, no error for a name that no file can have
+    if os.path.exists(name) and not os.path.isdir(
+        name
+    ):  # a pipe of the shell as well; unlike pathlib's, no error for a name that no file can have
         return saved_plan(Path(name))
     if name not in stack_names(root) and (not name.strip() or os.path.isdir(name) or re.search(r"[/\\]|\.json$", name)):
         fact = (

@@ -5,9 +5,11 @@ It decides nothing about the values; `resolve.py` does, in a real run as well, s
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
+import stat
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -182,6 +184,8 @@ def _why_not(error: OSError) -> str:
 
 def _load(path: Path) -> Mapping[str, Any]:
     try:
+        if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():  # a pipe would be waited for
+            raise OSError(errno.EINVAL, "it is not a file")
         document = parse_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
         fix = "Give yourself the right to read it." if isinstance(error, PermissionError) else "Put a stack file there."

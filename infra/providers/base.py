@@ -15,6 +15,7 @@ from pulumi.dynamic import ConfigureRequest, DiffResult, ReadResult, ResourcePro
 
 from infra.google.access import Access
 from infra.google.session import GoogleSession
+from infra.words import printable
 
 Progress = Callable[[str], None]
 
@@ -83,7 +84,7 @@ def warning_on(urn: str | None) -> Progress:
 
 def _logger(urn: str | None, severity: str, *, ephemeral: bool) -> Progress:
     if not urn or len(sys.argv) < 2:
-        return lambda message: print(message, flush=True)
+        return lambda message: print(printable(message), flush=True)
     import grpc
     from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc
 
@@ -91,7 +92,7 @@ def _logger(urn: str | None, severity: str, *, ephemeral: bool) -> Progress:
     level = engine_pb2.LogSeverity.Value(severity)
 
     def show(message: str) -> None:
-        engine.Log(engine_pb2.LogRequest(severity=level, message=message, urn=urn, ephemeral=ephemeral))
+        engine.Log(engine_pb2.LogRequest(severity=level, message=printable(message), urn=urn, ephemeral=ephemeral))
 
     return show
 
