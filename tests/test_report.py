@@ -219,10 +219,12 @@ class TestRefusals:
         shown = text(shipped("l4", region="europe-north1"))
         assert "fits, but refused for another reason: 10.9 GiB for KV cache" in shown
 
-    def test_a_diff_with_one_judges_no_speed(self) -> None:
-        found = {c.subject: c for c in changes(data("l4"), data("l4", serving__maxNumSeqs=4096))}
+    @pytest.mark.parametrize("name", REFUSED)
+    def test_a_diff_with_one_has_no_figure_of_it(self, name: str) -> None:
+        found = {c.subject: c for c in changes(data("l4"), data("l4", **self.REFUSED[name]))}
         assert found["Verdict"].after == "refused"
-        assert (found["Speed as planned"].after, found["Speed as planned"].tone) == ("", "")
+        for subject in ("KV cache", "Capacity", "Speed as planned", "Start from zero", "$/hour running"):
+            assert (found[subject].after, found[subject].tone) == ("", "")
 
 
 class TestMoreThanFits:

@@ -128,8 +128,9 @@ _NUMBERS: tuple[tuple[str, tuple[str, ...], Any, int], ...] = (
 
 
 def _numbers(before: Json, after: Json) -> Iterator[Change]:
+    """Figures that differ; a refused plan has none, since nothing of it would be created."""
     for subject, path, read, direction in _NUMBERS:
-        old, new = _at(before, path), _at(after, path)
+        old, new = (None if plan["verdict"] == "refused" else _at(plan, path) for plan in (before, after))
         shown = ["" if value is None else read(value) for value in (old, new)]
         if shown[0] == shown[1]:
             continue
