@@ -78,7 +78,7 @@ class _Check:
         return CheckResult(
             vllm_version=version,
             ready_s=round(ready_s, 1),
-            ttft_s=round(timing.ttft_s, 3),
+            ttft_s=round(timing.ttft_s, 4),
             tokens_per_second=round(rate, 1),
             prompt_tokens=timing.prompt_tokens,
             output_tokens=timing.output_tokens,
