@@ -245,6 +245,32 @@ class TestTheJournal:
         assert text.endswith("end")
 
 
+class TestTheStatus:
+    def test_that_is_published_last_is_the_newest(self, tmp_path: Path) -> None:
+        arrived: list[dict[str, Any]] = []
+        on_its_way, may_arrive = threading.Event(), threading.Event()
+
+        def publish(text: str) -> None:
+            if not on_its_way.is_set():  # the first one dawdles
+                on_its_way.set()
+                may_arrive.wait(5)
+            arrived.append(json.loads(text))
+
+        status = Status(Journal(io.StringIO()), tmp_path / "status.json", publish, 60, 60)
+        status.set(stage="serving")
+        assert on_its_way.wait(5)
+        threading.Timer(0.1, may_arrive.set).start()
+        status.end("supervisor", "It starts again.")
+        assert [len(report["errors"]) for report in arrived] == [0, 1]
+
+    def test_keeps_what_ends_the_supervisor_though_another_thread_goes_on(self, tmp_path: Path) -> None:
+        arrived: list[str] = []
+        status = Status(Journal(io.StringIO()), tmp_path / "status.json", arrived.append, 60, 60)
+        status.end("supervisor", "It starts again.")
+        status.clear("supervisor")
+        assert "It starts again." in (tmp_path / "status.json").read_text()
+
+
 class TestTheProbe:
     """The table in `probe`, row by row. An answer is a status, `late` for none in time, or `refused`."""
 

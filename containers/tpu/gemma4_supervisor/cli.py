@@ -100,8 +100,7 @@ def _stumble(journal: Journal, status: Status, log: CloudLog, error: BaseExcepti
     try:
         stack = "".join(traceback.format_exception(type(error), error, error.__traceback__))
         journal.error("fault", "The supervisor stumbled over itself.", stack=journal.clean(stack))
-        status.trouble("supervisor", f"Unexpected {type(error).__name__}: {error}. It starts again.")
-        status.publish()
+        status.end("supervisor", f"Unexpected {type(error).__name__}: {error}. It starts again.")
         log.flush()
     finally:
         os._exit(1)

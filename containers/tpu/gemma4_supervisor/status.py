@@ -34,9 +34,9 @@ class Status:
         self._every_s, self._cap_s = every_s, cap_s
         self._fields: dict[str, Any] = {"stage": "waiting"}
         self._errors: dict[str, dict[str, str]] = {}
-        self._lock, self._writing = threading.Lock(), threading.Lock()
+        self._lock, self._writing, self._publishing = threading.Lock(), threading.Lock(), threading.Lock()
         self._fresh = threading.Event()
-        self._is_written = True
+        self._is_written, self._ends = True, False
         threading.Thread(target=self._report, name="report", daemon=True).start()
 
     def set(self, **fields: Any) -> None:
@@ -62,18 +62,27 @@ class Status:
 
     def clear(self, *places: str) -> None:
         """What was wrong there is over."""
+        if self._ends:
+            return
         with self._lock:
             gone = [where for where in places if self._errors.pop(where, None)]
         if gone:
             self._journal.info("recovered", f"Over: {', '.join(gone)}.", where=gone, **self._names())
             self._write()
 
-    def publish(self) -> None:
-        """Out of turn, since there will be no other one: this process is about to end."""
+    def end(self, where: str, message: str) -> None:
+        """Report at once what ends this process. Nothing clears it any more: there will be no other report."""
+        self._ends = True
+        self.trouble(where, message)
         try:
-            self._publish(self._text())
+            self._publish_newest()
         except Unreachable:
             return  # the file and the journal have it
+
+    def _publish_newest(self) -> None:
+        """One at a time, or one that was written earlier could arrive later. Raises Unreachable."""
+        with self._publishing:
+            self._publish(self._text())
 
     def _names(self) -> dict[str, Any]:
         return {key: self._fields.get(key) for key in ("stage", "wanted", "running")}
@@ -107,7 +116,7 @@ class Status:
                 self._write_file()  # nothing has changed but the time, or the disk has room again
             self._fresh.clear()
             try:
-                self._publish(self._text())
+                self._publish_newest()
                 failures = 0
             except Unreachable as error:
                 failures += 1
