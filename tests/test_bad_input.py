@@ -1183,6 +1183,13 @@ class TestAFileThatIsNone:
                 b"config: {a: &x [*x]}\n",
                 "Pulumi.mine.yaml line 1: is not readable YAML: found unconstructable recursive node.",
             ),
+            *(
+                (
+                    f"config: {{a: {tagged}}}\n".encode(),
+                    "Pulumi.mine.yaml: is not readable YAML: a tag such as !!bool or !!timestamp stands before what is none.",
+                )
+                for tagged in ("!!bool x", "!!timestamp x", "!!int ''")
+            ),
             (b"config: !!python/object:os.system {}\n", "Pulumi.mine.yaml line 1: is not readable YAML: could not"),
         ],
     )

@@ -143,6 +143,37 @@ class TestASavedPlanThatIsNone:
             changes(plan, SAVED)
 
 
+GOOD = (ROOT / "Pulumi.v6e4.yaml").read_bytes()
+PLACES = [place for place in range(len(GOOD)) if GOOD[:place].endswith((b": ", b"\n", b"  "))]
+TAGS = (b"!!set ", b"!!omap ", b"!!bool ", b"!!timestamp ", b"!!int ", b"? ", b"<<: ", b"- ", b": ", b"&a ", b"*a")
+SIGNS = (b"{", b"}", b"[", b"]", b"'", b"|", b">", b"#", b"\t", b"\x00", b"\xff", b"~", b"1e9999", b".inf", b"=", b"\n")
+
+
+class TestWhateverStandsInAStackFile:
+    @settings(max_examples=150)
+    @given(
+        cuts=st.lists(
+            st.tuples(st.sampled_from(PLACES), st.integers(0, 3), st.sampled_from([*TAGS, *SIGNS])),
+            min_size=1,
+            max_size=4,
+        )
+    )
+    def test_is_planned_or_answered(
+        self, tmp_path_factory: pytest.TempPathFactory, cuts: list[tuple[int, int, bytes]]
+    ) -> None:
+        text = bytearray(GOOD)
+        for place, length, scrap in cuts:
+            text[place : place + length] = scrap
+        folder = tmp_path_factory.mktemp("project")
+        (folder / "Pulumi.yaml").write_text("name: gemma4\nruntime: python\n", "utf-8")
+        (folder / "Pulumi.mine.yaml").write_bytes(bytes(text))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(folder)
+            answer = said_by("plan", "mine", "--no-resources")
+        assert_shown_safely(answer.out + answer.err)
+        assert answer.code in (0, 2, 3)
+
+
 class Narrow(io.TextIOWrapper):
     """Output in an encoding, as bytes."""
 

@@ -121,12 +121,15 @@ def _object(value: Any) -> Any:
 
 
 UNREADABLE = (yaml.YAMLError, ValueError, RecursionError)
-"""What `parse_yaml` raises: ValueError for a date that is none, and for a value that holds itself."""
+"""What `parse_yaml` raises: ValueError for a date or another tagged value that is none, and for one that holds itself."""
 
 
 def parse_yaml(text: str) -> Any:
     """The value of a YAML text, read strictly and without tags."""
-    value = yaml.load(text, Loader=_StrictLoader)  # noqa: S506  a safe loader, made stricter
+    try:
+        value = yaml.load(text, Loader=_StrictLoader)  # noqa: S506  a safe loader, made stricter
+    except (LookupError, AttributeError, TypeError):  # what PyYAML makes of `!!bool x` and its like
+        raise ValueError("a tag such as !!bool or !!timestamp stands before what is none") from None
     json.dumps(value, default=str, skipkeys=True)  # refuses a value that holds itself
     return value
 
