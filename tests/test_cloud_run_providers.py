@@ -271,6 +271,56 @@ class TestServingCheck:
             provider(ServingCheckProvider()).create(props)
         assert str(caught.value).endswith("    ValueError: k_scale must be positive")
 
+    @pytest.fixture
+    def service(self, google: FakeGoogle, server: FakeVllm, props: dict[str, Any]) -> dict[str, Any]:
+        """A service that serves another specification than the check waits for, which gives up at once."""
+        from infra.google.access import Api
+
+        google.run.serve_at(server.url)
+        body = {"template": {"containers": [{"image": "img"}]}}
+        own = session(google)
+        own.post(Api.CLOUD_RUN, "projects/demo-project/locations/us-east4/services", body, serviceId="gemma4-l4")
+        server.spec_hash = "spec-0"
+        props["readyTimeoutS"] = 1.0
+        return google.run.resources["projects/demo-project/locations/us-east4/services/gemma4-l4"]
+
+    def test_names_the_revision_that_failed_and_why_and_guesses_no_other_cause(
+        self, google: FakeGoogle, props: dict[str, Any], service: dict[str, Any]
+    ) -> None:
+        from infra.google.access import Api
+
+        google.run.fail_next_revision()
+        session(google).patch(Api.CLOUD_RUN, service["name"], {"template": {"containers": [{"image": "bad"}]}})
+        with pytest.raises(Exception, match="another specification is still served") as caught:
+            provider(ServingCheckProvider()).create(props)
+        first = str(caught.value).splitlines()[0]
+        assert "Cloud Run gave its newest revision up: Revision 'gemma4-l4-00002-" in first
+        assert first.endswith("The next `pulumi up` tries again with a new one.")
+        assert "Likely" not in first
+
+    def test_names_traffic_that_an_up_does_not_touch(
+        self, props: dict[str, Any], service: dict[str, Any], google: FakeGoogle
+    ) -> None:
+        target = {"type": "TRAFFIC_TARGET_ALLOCATION_TYPE_REVISION", "revision": "gemma4-l4-00001-abc", "percent": 100}
+        google.run.resources[service["name"]]["traffic"] = [target]
+        with pytest.raises(Exception, match="another specification") as caught:
+            provider(ServingCheckProvider()).create(props)
+        assert "update-traffic gemma4-l4 --to-latest --region us-east4" in str(caught.value)
+
+    def test_advises_no_second_up_where_cloud_run_sees_nothing_wrong(
+        self, props: dict[str, Any], service: dict[str, Any]
+    ) -> None:
+        with pytest.raises(Exception, match="change what it names, then run `pulumi up`"):
+            provider(ServingCheckProvider()).create(props)
+
+    def test_asks_cloud_run_nothing_about_a_slice(
+        self, google: FakeGoogle, props: dict[str, Any], service: dict[str, Any]
+    ) -> None:
+        google.clear()
+        with pytest.raises(Exception, match="another specification"):
+            provider(ServingCheckProvider()).create({**props, "log": {**props["log"], "kind": "slice"}})
+        assert google.sent("GET", "/services/") == []
+
     def test_a_missing_role_is_said_before_the_server_is_asked(
         self, google: FakeGoogle, server: FakeVllm, props: dict[str, Any], monkeypatch: pytest.MonkeyPatch
     ) -> None:

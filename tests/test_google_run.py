@@ -126,3 +126,53 @@ class TestServices:
         service = run.service("gemma")
         assert (service.ready, service.ready_revision != service.created_revision) == (False, True)
         assert "startup probe failed" in service.problem
+
+    def test_a_failure_counts_only_while_nothing_newer_is_under_way(
+        self, fake: FakeGoogle, google: GoogleSession, run: CloudRun
+    ) -> None:
+        fake.run.fail_next_revision()
+        body = {"template": {"containers": [{"image": "img"}]}}
+        google.post(Api.CLOUD_RUN, f"{PARENT}/services", body, serviceId="gemma")
+        failed = run.service("gemma")
+        assert failed.failed_revision == failed.created_revision
+        raw = fake.run.resources[f"{PARENT}/services/gemma"]
+        raw["generation"] = "2"  # asked for, and not looked at yet
+        assert run.service("gemma").failed_revision == ""
+        raw |= {"generation": "1", "reconciling": True}
+        assert run.service("gemma").failed_revision == ""
+
+    def test_google_s_reason_comes_on_one_line_without_its_links(
+        self, fake: FakeGoogle, google: GoogleSession, run: CloudRun
+    ) -> None:
+        fake.run.fail_next_revision()
+        body = {"template": {"containers": [{"image": "img"}]}}
+        google.post(Api.CLOUD_RUN, f"{PARENT}/services", body, serviceId="gemma")
+        service = run.service("gemma")
+        revision = run.revision("gemma", service.created_revision)
+        assert (revision.failed, revision.ready, revision.succeeded("ContainerReady")) == (True, False, True)
+        assert revision.problem.endswith("Logs for this revision might contain more information.")
+        assert service.problem.startswith(
+            f"Revision '{service.created_revision}' is not ready and cannot serve traffic. "
+        )
+        assert "http" not in service.problem + revision.problem
+
+    @pytest.mark.parametrize(
+        ("traffic", "pinned"),
+        [
+            ([{"type": "TRAFFIC_TARGET_ALLOCATION_TYPE_LATEST", "percent": 100}], ()),
+            ([{"type": "TRAFFIC_TARGET_ALLOCATION_TYPE_REVISION", "revision": "g-1", "percent": 100}], ("g-1",)),
+            ([{"type": "TRAFFIC_TARGET_ALLOCATION_TYPE_REVISION", "revision": "g-1", "tag": "old"}], ()),
+        ],
+    )
+    def test_traffic_taken_from_the_newest_revision_shows(
+        self,
+        fake: FakeGoogle,
+        google: GoogleSession,
+        run: CloudRun,
+        traffic: list[dict[str, Any]],
+        pinned: tuple[str, ...],
+    ) -> None:
+        body = {"template": {"containers": [{"image": "img"}]}}
+        google.post(Api.CLOUD_RUN, f"{PARENT}/services", body, serviceId="gemma")
+        fake.run.resources[f"{PARENT}/services/gemma"]["traffic"] = traffic
+        assert run.service("gemma").pinned_to == pinned

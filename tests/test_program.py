@@ -19,6 +19,7 @@ import pytest
 from pulumi.runtime import mocks
 
 from infra.catalog import Lock, catalog
+from infra.components.private_service import mark_of
 from infra.ops.program import REDACTED, Registration, Run, run_program
 from infra.planning.names import names_of
 from infra.planning.planner import make_plan
@@ -365,6 +366,46 @@ class TestTimeoutsAndProtection:
 
     def test_nothing_else_is_protected(self) -> None:
         assert [item.name for name in BUILT for item in run(name).resources if item.protect] == []
+
+
+class TestTheRevisionOfAService:
+    @stacks
+    def test_is_watched_beside_the_service_and_by_the_same_mark(self, name: str) -> None:
+        ran = run(name, preview=False)
+        (service,) = of_type(ran, "cloudrunv2/service:Service")
+        (watch,) = of_type(ran, "gemma4:RevisionWatch")
+        (attempt,) = of_type(ran, "gemma4:RevisionAttempt")
+        assert re.fullmatch("[0-9a-f]{16}", watch.inputs["mark"])
+        assert service.inputs["template"]["annotations"] == {"gemma4-revision": watch.inputs["mark"]}
+        assert service.urn not in watch.depends_on
+        assert not [item.name for item in ran.resources if watch.urn in item.depends_on], "nothing waits for a watch"
+        assert attempt.urn in service.depends_on
+        assert set(service.depends_on) <= set(watch.depends_on), "it must not look for what is not asked for yet"
+        assert {one.inputs["service"] for one in (watch, attempt)} == {service.inputs["name"]}
+
+    @stacks
+    def test_is_waited_for_as_long_as_pulumi_waits_for_the_service(self, name: str) -> None:
+        (service,) = of_type(run(name), "cloudrunv2/service:Service")
+        (watch,) = of_type(run(name), "gemma4:RevisionWatch")
+        assert watch.inputs["limit_s"] == int(service.timeouts.get("create", "20m").removesuffix("m")) * 60
+
+    @platforms
+    def test_is_another_one_for_another_template_and_for_nothing_else(self, name: str) -> None:
+        def mark(**settings: Any) -> str:
+            ran = run_program(ROOT, name, config_of(name, **settings), preview=False, outputs=known_outputs)
+            (watch,) = of_type(ran, "gemma4:RevisionWatch")
+            return str(watch.inputs["mark"])
+
+        usual = mark()
+        assert mark() == usual
+        assert mark(access={"invokers": ["group:ml@example.com"]}) == usual
+        assert mark(deletionProtection="true") == usual
+        assert mark(scaling={"requestTimeout": "10m"}) != usual
+
+    def test_is_another_one_after_another_failure(self) -> None:
+        template = {"containers": [{"image": "img"}]}
+        assert mark_of(template, None) == mark_of(template, "")
+        assert len({mark_of(template, after) for after in ("", "l4-00001-abc", "l4-00002-abc")}) == 3
 
 
 @pytest.fixture
