@@ -116,6 +116,14 @@ class TestAnotherAttempt:
         found = CloudRun(stack.session, "us-east4").service(NAME).failed_revision
         assert found == "generation-1"
 
+    def test_is_remembered_where_the_service_cannot_be_seen_or_has_none(
+        self, fake: FakeGoogle, stack: ServiceStack
+    ) -> None:
+        olds = {"project": "demo-project", "region": "us-east4", "service": "elsewhere", "after": "l4-00001-abc"}
+        outs = stack.attempt.update("id", olds, {**olds, "region": "us-central1"}).outs
+        assert outs is not None
+        assert outs["after"] == "l4-00001-abc", "or its template would change once more"
+
     @pytest.mark.parametrize("status", [401, 403, 404, 429, 500])
     def test_is_not_made_where_google_does_not_say(self, fake: FakeGoogle, stack: ServiceStack, status: int) -> None:
         fake.run.fail_next_revision()
@@ -167,6 +175,20 @@ class TestTheRow:
         up = stack.up()
         assert up.rows[0].startswith("waiting for Cloud Run to take the request")
         assert up.rows[-1] == f"{stack.revisions[1]['name'].rsplit('/', 1)[-1]} is ready"
+
+    def test_takes_no_older_revision_for_the_awaited_one(
+        self, fake: FakeGoogle, clock: Clock, stack: ServiceStack
+    ) -> None:
+        stack.up()
+        stack.template = {"containers": [{"image": "new"}]}
+        stack.up()
+        old, new = (one["name"] for one in stack.revisions)
+        service = fake.run.resources[SERVICE]
+        service["latestCreatedRevision"] = old  # the request is taken, its revision not made yet
+        clock.at(10, lambda: service.update(latestCreatedRevision=new))
+        outs = stack.watch.create(stack.state["watch"].outputs).outs
+        assert outs is not None
+        assert outs["revision"] == new.rsplit("/", 1)[-1]
 
     def test_ends_soon_where_the_request_was_refused_and_looks_again_next_time(
         self, fake: FakeGoogle, clock: Clock, stack: ServiceStack
@@ -246,6 +268,7 @@ class TestAFailure:
         assert lines[0] == "The server's last log lines:"
         assert lines[-1] == "    Container called exit(1)."
         assert errors[0].count(TOO_BIG) == 1
+        assert "condition status changed" not in errors[0], "Google's reason stands in the first line"
 
     def test_shows_the_error_that_a_long_traceback_only_refers_to(self, fake: FakeGoogle, stack: ServiceStack) -> None:
         below = [f'(APIServer pid=1)   File "/vllm/x.py", line {number}, in serve' for number in range(40)]
@@ -281,12 +304,38 @@ class TestAKilledUp:
     def test_that_left_a_service_is_recognised_with_the_command_that_helps(
         self, fake: FakeGoogle, clock: Clock, stack: ServiceStack
     ) -> None:
+        fake.run.start_next_revision(LOADING * 100)
         stack.up(killed=True)
-        clock.sleep(1800)
+        clock.sleep(60)
+        began = clock.now
         up = stack.up()
         assert any("already exists" in error for error in up.errors)
+        assert clock.now - began < 120, "what is no concern of this one is not waited for"
         (warning,) = up.warnings
         assert f"gcloud run services delete {NAME} --region us-east4 --project demo-project" in warning
+
+    @pytest.mark.parametrize("failed", [False, True])
+    def test_is_recognised_when_its_revision_has_come_to_an_end(
+        self, fake: FakeGoogle, clock: Clock, stack: ServiceStack, failed: bool
+    ) -> None:
+        fake.run.start_next_revision([], failure="No GPU." if failed else "")
+        stack.up(killed=True)
+        for _ in range(3):
+            (revision,) = stack.revisions
+            stack.session.get(Api.CLOUD_RUN, revision["name"])
+        clock.sleep(60)
+        assert len(stack.up().warnings) == 1
+
+    def test_is_not_suspected_where_a_first_creation_failed(
+        self, fake: FakeGoogle, clock: Clock, stack: ServiceStack
+    ) -> None:
+        fake.run.fail_next_revision()
+        stack.up()
+        clock.sleep(7200)
+        assert stack.up() == Up(
+            steps=["update attempt", "update service", "create watch"],
+            rows=[f"{stack.revisions[1]['name'].rsplit('/', 1)[-1]} is ready"],
+        )
 
     def test_is_not_suspected_in_a_usual_one(self, fake: FakeGoogle, clock: Clock, stack: ServiceStack) -> None:
         assert stack.up().warnings == []

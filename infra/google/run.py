@@ -61,6 +61,8 @@ class Revision:
     """A revision as it is now, by its short name. `conditions` by type, such as ContainerReady; `Ready` sums them up."""
 
     name: str
+    created: str
+    """RFC 3339."""
     annotations: Mapping[str, str]
     conditions: Mapping[str, Condition]
 
@@ -102,8 +104,6 @@ class Service:
     failed: bool = False
     """Whether Cloud Run has given up on what was asked last, as opposed to: is still at it."""
     generation: str = ""
-    created: str = ""
-    """When the service was made, RFC 3339."""
     annotations: Mapping[str, str] = field(default_factory=dict)
     """Of the template that was asked last."""
     pinned_to: tuple[str, ...] = ()
@@ -259,7 +259,6 @@ def _service(raw: Mapping[str, Any]) -> Service:
         problem="" if ready else _said(terminal) or "the newest revision is still on its way",
         failed=terminal.get("state") == FAILED and not reconciling,
         generation=str(raw.get("generation", "")),
-        created=raw.get("createTime", ""),
         annotations=raw.get("template", {}).get("annotations", {}),
         pinned_to=() if newest else tuple(_short(one.get("revision", "")) for one in targets if one.get("percent")),
     )
@@ -267,7 +266,7 @@ def _service(raw: Mapping[str, Any]) -> Service:
 
 def _revision(raw: Mapping[str, Any]) -> Revision:
     conditions = {one.get("type", ""): Condition(one.get("state", ""), _said(one)) for one in raw.get("conditions", ())}
-    return Revision(_short(raw.get("name", "")), raw.get("annotations", {}), conditions)
+    return Revision(_short(raw.get("name", "")), raw.get("createTime", ""), raw.get("annotations", {}), conditions)
 
 
 def _said(condition: Mapping[str, Any]) -> str:

@@ -22,7 +22,8 @@ LOG_EVERY_S = 15.0
 _SHOW_EVERY_S = 30.0
 _LOG_LINES = 300
 """An engine that fails writes some forty lines after the one that counts."""
-_LONG_AGO_S = 300.0
+_EARLIER_S = 20.0
+"""A revision that is older than this when the watch begins is not of this `up`: more than clocks are usually apart."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,8 @@ class _Watch:
     """As it was seen last; None where there is none yet."""
     name: str = ""
     """The awaited revision's, once it is there."""
+    left_behind: bool = False
+    """Whether it was there before this `up` asked for it, and the state knows of none."""
     busy: str = ""
     """What the log said last that the server is busy with."""
     log_read: float = float("-inf")
@@ -76,6 +79,9 @@ class _Watch:
                 revision = self._look()
             except GoogleError as error:
                 self.progress(f"cannot be followed, which changes nothing about the service: {error}")
+                return ""
+            if self.left_behind:
+                self._warn_of_a_killed_creation()
                 return ""
             if revision is not None and revision.ready:
                 self.progress(f"{self.name} is ready")
@@ -105,21 +111,19 @@ class _Watch:
         """The awaited revision, None while there is none. Raises GoogleError."""
         if self.name:
             return self.run.revision(self.awaited.service, self.name)
-        at_once = self.service is None and self._waited < FIRST_POLL_S
         try:
             self.service = self.run.service(self.awaited.service)
         except GoogleError as error:
             if error.status == 404:
                 return None
             raise
-        if not self._asked or not self.service.created_revision:
+        if not self.service.created_revision:
             return None
         newest = self.run.revision(self.awaited.service, self.service.created_revision)
         if newest.annotations.get(self.awaited.annotation) != self.awaited.mark:
             return None
         self.name = newest.name
-        if at_once:
-            self._warn_of_a_killed_creation()
+        self.left_behind = self.awaited.first and _earlier(newest.created, self.began)
         return newest
 
     def _stage(self, revision: Revision | None) -> str:
@@ -174,12 +178,11 @@ class _Watch:
             self.progress(f"{self.name or 'no revision'} is not ready yet; the next `pulumi up` looks again")
             return
         self.progress("Cloud Run was not asked for a revision, or refused: see the service's own row")
-        self._warn_of_a_killed_creation()
+        if self.awaited.first and self.service is not None:
+            self._warn_of_a_killed_creation()
 
     def _warn_of_a_killed_creation(self) -> None:
         """An `up` that was killed leaves a service that its state does not know, and Google's 409 does not say so."""
-        if not self.awaited.first or self.service is None or not _long_ago(self.service.created, self.began):
-            return
         name, region, project = self.awaited.service, self.awaited.region, self.session.project
         self.warn(
             f"The service {name} is older than this `up`. If its row says that it already exists (409), an earlier `up` was "
@@ -188,8 +191,8 @@ class _Watch:
         )
 
 
-def _long_ago(created: str, now: float) -> bool:
+def _earlier(created: str, now: float) -> bool:
     try:
-        return now - datetime.fromisoformat(created).timestamp() > _LONG_AGO_S
+        return now - datetime.fromisoformat(created).timestamp() > _EARLIER_S
     except ValueError:
         return False

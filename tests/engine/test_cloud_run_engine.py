@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
+from infra.google.access import Api
 from tests.engine.harness import TOKEN, Engine, Outcome, serve
 from tests.fakes.google import FakeGoogle
+from tests.fakes.google.client import session
 from tests.fakes.google.cloud_run import STARTUP_FAILED
 from tests.fakes.vllm import FakeVllm
 
@@ -90,6 +95,33 @@ class TestARevision:
         assert refused.code != 0
         assert refused.errors == [], refused.output  # the provider's own refusal is the only one
         assert "Quota violated" in refused.output
+        stack.up()
+        assert set(stack.up().summary) == QUIET
+
+    def test_of_a_killed_up_is_recognised_and_made_anew_after_the_command_that_is_named(
+        self, tmp_path: Path, google: FakeGoogle, server: FakeVllm
+    ) -> None:
+        stack = engine(tmp_path, google, "l4")
+        serve(server, google, stack)
+        google.run.start_next_revision(LOADING[:1] * 1000)
+        running = stack.start("up", "--yes", "--skip-preview")
+        deadline = time.monotonic() + 120
+        while not google.run.revisions and time.monotonic() < deadline:
+            time.sleep(0.5)
+        os.killpg(running.pid, signal.SIGKILL)
+        running.communicate()
+        (service,) = google.run.revisions
+        google.run.revisions[service][0]["createTime"] = "2026-01-01T00:00:00Z"
+        stack.run("cancel", "--yes")
+
+        refused = stack.up(check=False)
+        assert refused.code != 0
+        assert "already exists" in refused.output, refused.output
+        warned = re.search(r"warning: .*`(gcloud run services delete [^`]*)`, then `pulumi up`", refused.output)
+        assert warned, refused.output
+        assert warned[1] == "gcloud run services delete gemma4-l4 --region us-east4 --project demo-project"
+
+        session(google).delete(Api.CLOUD_RUN, service)
         stack.up()
         assert set(stack.up().summary) == QUIET
 

@@ -217,6 +217,8 @@ class CloudRun(Jobs):
         short = revision["name"].rsplit("/", 1)[-1]
         state, said, of_service = "CONDITION_SUCCEEDED", "Deploying revision succeeded in 37.02s.", ""
         if start.failure:
+            echo = f"Ready condition status changed to False for Revision {short} with message: {start.failure}{LINKS}"
+            self._write(revision, "", severity="ERROR", protoPayload={"status": {"code": 9, "message": echo}})
             state, said = "CONDITION_FAILED", f"{start.failure}{LINKS}"
             of_service = f"Revision '{short}' is not ready and cannot serve traffic. {said}"
         else:
@@ -240,10 +242,10 @@ class CloudRun(Jobs):
         said = {"message": message} if message else {}
         return {"type": kind, "state": state, "lastTransitionTime": self.world.now(), **said}
 
-    def _write(self, revision: dict[str, Any], line: str) -> None:
+    def _write(self, revision: dict[str, Any], line: str, **fields: Any) -> None:
         _, project, _, location, _, service, _, short = revision["name"].split("/")
         labels = {"service_name": service, "location": location, "revision_name": short, "project_id": project}
-        self.logging.add(line, "cloud_run_revision", labels)
+        self.logging.add(line, "cloud_run_revision", labels, **fields)
 
     def _shown(self, service: dict[str, Any]) -> dict[str, Any]:
         return {"@type": f"{PACKAGE}.Service", **service}
