@@ -86,7 +86,7 @@ def show_stacks(*, as_json: bool) -> None:
         return
     from rich.table import Table
 
-    from infra.planning.report.terminal import show
+    from infra.planning.report.terminal import Fitting, show
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("stack", "model", "accelerator", "where", "verdict"):
@@ -100,7 +100,7 @@ def show_stacks(*, as_json: bool) -> None:
             price = f"{row['usdPerHour']:.2f}"
             words = (str(row[key]) for key in ("stack", "model", "accelerator", "location"))
             table.add_row(*words, verdict, tokens, price)
-    show(table, *(f"{row['stack']}: {row['error']}" for row in rows if "error" in row))
+    show(Fitting(table), *(f"{row['stack']}: {row['error']}" for row in rows if "error" in row))
 
 
 def _stack_row(name: str, root: Path) -> dict[str, object]:

@@ -13,7 +13,7 @@ from infra.ops.output import print_json
 from infra.planning.quantities import read_duration, read_rate, read_usd
 from infra.planning.recommend import Candidate, Need, Recommendation, recommend
 from infra.planning.report.data import exact, exact_band
-from infra.planning.report.terminal import show
+from infra.planning.report.terminal import Fitting, show
 from infra.planning.speed import REPORTED_PEAKS
 
 
@@ -47,7 +47,7 @@ def _show(need: Need, found: Recommendation, top: int) -> None:
         table.add_row(*_row(candidate))
     shape = f"prompts of {need.prompt_tokens:,} and answers of {need.output_tokens:,}"
     users = f"{need.users:,} user{'' if need.users == 1 else 's'}"
-    show(f"{users}, {need.context:,} tokens of context, {shape}", table, *_below(found, top))
+    show(f"{users}, {need.context:,} tokens of context, {shape}", Fitting(table), *_below(found, top))
 
 
 def _below(found: Recommendation, top: int) -> Iterator[str]:

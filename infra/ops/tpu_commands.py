@@ -16,7 +16,7 @@ from infra.ops.slice_status import slice_statuses
 from infra.ops.status_lines import status_lines, stray_lines
 from infra.ops.strays import find_strays
 from infra.ops.zone_survey import Survey, ZoneRow, chips_of, survey
-from infra.planning.report.terminal import show
+from infra.planning.report.terminal import Fitting, show
 from infra.planning.slices import plan_slices
 from infra.planning.stackfile import StackFile, read_stack
 
@@ -119,7 +119,7 @@ def _show_zones(asked: _Asked, found: Survey) -> None:
         rows.add_column(column, justify="right")
     for row in found.rows:
         rows.add_row(*_zone_cells(row, asked.accelerator))
-    parts: list[Any] = [rows if found.rows else f"No zone lists {asked.accelerator.id}."]
+    parts: list[Any] = [Fitting(rows) if found.rows else f"No zone lists {asked.accelerator.id}."]
     parts += [f"Unknown: {gap}" for gap in found.gaps]
     parts.append(
         f"Quota {asked.quota} and its twin by region; more is asked for in the console. Listed is not in stock: no API "
