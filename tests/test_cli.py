@@ -98,6 +98,21 @@ class TestCompletion:
             ("gemma4 plan l4 --diff v6e4", {"v6e4", "v6e4-31b"}),
             ("gemma4 plan l4 --set serving.maxM", {"serving.maxModelLen="}),
             ("gemma4 explain tpu.wait", {"tpu.waitForCapacity"}),
+            ("gemma4 explain v6e-4", {"v6e-4"}),
+            (
+                "gemma4 plan l4 --set serving.modalities",
+                {f"serving.modalities.{kind}=" for kind in ("image", "audio", "video")},
+            ),
+            ("gemma4 plan l4 --set accelerator=v6e-", {f"accelerator=v6e-{chips}" for chips in (1, 4, 8)}),
+            (
+                "gemma4 plan l4 --set serving.kvCacheDtype=fp8_",
+                {f"serving.kvCacheDtype=fp8_{e}" for e in ("e4m3", "e5m2")},
+            ),
+            ("gemma4 plan l4 --set serving.blockSize=1", {"serving.blockSize=16", "serving.blockSize=128"}),
+            ("gemma4 plan l4 --set serving.asyncScheduling=t", {"serving.asyncScheduling=true"}),
+            ("gemma4 recommend --model gemma-4-12b-it-", {"gemma-4-12b-it-qat-w4a16"}),
+            ("gemma4 zones --accelerator v6e-8", {"v6e-8"}),
+            ("gemma4 pin gate", {"gateway"}),
         ],
     )
     def test_it_offers_what_there_is(

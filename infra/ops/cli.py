@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Annotated, NoReturn
 
@@ -26,21 +26,16 @@ app = typer.Typer(
 )
 
 
-def _complete_stack(incomplete: str) -> list[str]:
-    from infra.ops.inputs import project_root
-    from infra.planning.stackfile import stack_names
+def _offer(kind: str) -> Callable[[str], list[str]]:
+    """A completion of `infra.ops.completions`, which is imported only where the shell asks."""
 
-    return [name for name in stack_names(project_root()) if name.startswith(incomplete)]
+    def offer(incomplete: str) -> list[str]:
+        from infra.ops import completions
 
+        offered: list[str] = getattr(completions, kind)(incomplete)
+        return offered
 
-def _complete_key(incomplete: str) -> list[str]:
-    from infra.planning.resolve import known_paths
-
-    return [path for path, _ in known_paths() if path.startswith(incomplete)]
-
-
-def _complete_assignment(incomplete: str) -> list[str]:
-    return [f"{path}=" for path in _complete_key(incomplete)]
+    return offer
 
 
 def _examples(*lines: str) -> str:
@@ -49,7 +44,7 @@ def _examples(*lines: str) -> str:
 
 
 Stack = Annotated[
-    str, typer.Argument(help="Name of a stack file: l4 means Pulumi.l4.yaml.", autocompletion=_complete_stack)
+    str, typer.Argument(help="Name of a stack file: l4 means Pulumi.l4.yaml.", autocompletion=_offer("stacks"))
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print data for machines instead of text.")]
 Assignments = Annotated[
@@ -58,7 +53,7 @@ Assignments = Annotated[
         "--set",
         metavar="KEY=VALUE",
         help="Lay a value over the stack file, e.g. --set serving.maxModelLen=4096; null takes it away. Repeatable.",
-        autocompletion=_complete_assignment,
+        autocompletion=_offer("assignments"),
     ),
 ]
 
@@ -102,7 +97,7 @@ def plan(
             "--diff",
             metavar="STACK_OR_JSON",
             help="Show what changes against another stack, or a plan saved with --json.",
-            autocompletion=_complete_stack,
+            autocompletion=_offer("stacks"),
         ),
     ] = None,
     resources: Annotated[
@@ -146,7 +141,7 @@ def explain(
         typer.Argument(
             help="A setting, e.g. serving.maxModelLen; a group lists its members. Or a model, a machine, a flag of vLLM, "
             "a word of the plan.",
-            autocompletion=_complete_key,
+            autocompletion=_offer("keys"),
         ),
     ] = None,
     as_json: AsJson = False,
@@ -168,7 +163,10 @@ def explain(
     )
 )
 def recommend(
-    model: Annotated[str | None, typer.Option(help="Catalog id, or a part of it; default: all models.")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="Catalog id, or a part of it; default: all models.", autocompletion=_offer("models")),
+    ] = None,
     context: Annotated[int, typer.Option(help="Longest prompt plus answer, tokens.", min=256, max=10**9)] = 8192,
     users: Annotated[int, typer.Option(help="Requests that run at once.", min=1, max=10**6)] = 1,
     max_usd_per_hour: Annotated[float | None, typer.Option(help="Most dollars an hour while running.", min=0)] = None,
@@ -207,7 +205,8 @@ def status(stack: Stack, as_json: AsJson = False) -> None:
 @app.command(epilog=_examples("pin", "pin gpu gemma-4-12b-it-qat-w4a16"))
 def pin(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Ids of images, models or assistants; default: all.")
+        list[str] | None,
+        typer.Argument(help="Ids of images, models or assistants; default: all.", autocompletion=_offer("pins")),
     ] = None,
 ) -> None:
     """Fix images and models to what they are now.
@@ -225,9 +224,11 @@ def pin(
 def zones(
     stack: Annotated[
         str | None,
-        typer.Argument(help="A stack whose accelerator and project to use.", autocompletion=_complete_stack),
+        typer.Argument(help="A stack whose accelerator and project to use.", autocompletion=_offer("stacks")),
     ] = None,
-    accelerator: Annotated[str | None, typer.Option(help="v6e-1, v6e-4 or v6e-8; default: the stack's.")] = None,
+    accelerator: Annotated[
+        str | None, typer.Option(help="v6e-1, v6e-4 or v6e-8; default: the stack's.", autocompletion=_offer("tpus"))
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="Also zones that are not known to take flex-start.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -263,7 +264,7 @@ def tpu_status(stack: Stack, as_json: AsJson = False) -> None:
 def tpu_husks(
     stack: Annotated[
         str | None,
-        typer.Argument(help="A stack whose project to look at, and whose to delete.", autocompletion=_complete_stack),
+        typer.Argument(help="A stack whose project to look at, and whose to delete.", autocompletion=_offer("stacks")),
     ] = None,
     delete: Annotated[
         bool, typer.Option("--delete", help="Delete the stack's, or without a stack those of all of this program's.")
