@@ -40,8 +40,12 @@ def gemma4(monkeypatch: pytest.MonkeyPatch, capsys: Capture, tmp_path: Path) -> 
 
 
 def in_a_process(*words: str, **how: Any) -> subprocess.CompletedProcess[str]:
+    """The command as a shell runs it, its output buffered."""
     start = [sys.executable, "-c", "from infra.ops.cli import main; main()", *words]
-    return subprocess.run(start, **{"cwd": ROOT, "capture_output": True, "text": True, "check": False, **how})
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    return subprocess.run(
+        start, **{"cwd": ROOT, "capture_output": True, "text": True, "check": False, "env": environment, **how}
+    )
 
 
 class TestAStackFileThatCannotBeRead:
@@ -51,22 +55,24 @@ class TestAStackFileThatCannotBeRead:
         if request.param == "folder":
             path.mkdir()
             return "it is a folder."
-        if request.param == "pipe":
-            os.mkfifo(path)
-            return "it is not a file."
         if request.param == "dangling link":
             path.symlink_to("nowhere")
             return "it is a link to a file that does not exist."
-        path.write_text("config: {}\n", "utf-8")
         read = Path.read_text
+        why: OSError | AssertionError = AssertionError("the end of a pipe would be waited for")
+        if request.param == "pipe":
+            os.mkfifo(path)
+        else:  # tests may run as root, whom no mode keeps out
+            path.write_text("config: {}\n", "utf-8")
+            why = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
         def refuse(self: Path, *args: Any, **named: Any) -> str:
-            if self.name == path.name:  # tests may run as root, whom no mode keeps out
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self))
+            if self.name == path.name:
+                raise why
             return read(self, *args, **named)
 
         monkeypatch.setattr(Path, "read_text", refuse)
-        return "Permission denied."
+        return "it is not a file." if request.param == "pipe" else "Permission denied."
 
     def test_says_why(self, gemma4: Command, broken: str) -> None:
         answer = gemma4("plan", "broken")
@@ -212,31 +218,39 @@ class TestOutputThatCannotShowOurSigns:
 
 
 class Broken(io.StringIO):
-    """Output that takes nothing."""
+    """Output that takes nothing, or as `late` notices it only when its buffer is emptied."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, *, late: bool = False) -> None:
         super().__init__()
-        self.number = number
+        self.number, self.late = number, late
 
     def write(self, text: str) -> int:
-        raise OSError(self.number, os.strerror(self.number))
+        if not self.late:
+            raise OSError(self.number, os.strerror(self.number))
+        return super().write(text)
+
+    def flush(self) -> None:
+        if self.late:
+            raise OSError(self.number, os.strerror(self.number))
 
 
 class TestOutputThatCannotBeWritten:
     @pytest.mark.parametrize("form", [["plan", "mine", "--no-resources"], ["plan", "mine", "--no-resources", "--json"]])
+    @pytest.mark.parametrize("late", [False, True])
     def test_a_full_disk_is_one_line(
-        self, gemma4: Command, monkeypatch: pytest.MonkeyPatch, capsys: Capture, form: list[str]
+        self, gemma4: Command, monkeypatch: pytest.MonkeyPatch, capsys: Capture, form: list[str], late: bool
     ) -> None:
-        monkeypatch.setattr(sys, "stdout", Broken(errno.ENOSPC))
+        monkeypatch.setattr(sys, "stdout", Broken(errno.ENOSPC, late=late))
         assert run(form) == 1
         assert capsys.readouterr().err == (
             "failed: No space left on device. The output is not whole: free some space, or write it elsewhere.\n"
         )
 
+    @pytest.mark.parametrize("late", [False, True])
     def test_a_reader_who_has_gone_is_told_nothing(
-        self, gemma4: Command, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+        self, gemma4: Command, monkeypatch: pytest.MonkeyPatch, capsys: Capture, late: bool
     ) -> None:
-        monkeypatch.setattr(sys, "stdout", Broken(errno.EPIPE))
+        monkeypatch.setattr(sys, "stdout", Broken(errno.EPIPE, late=late))
         assert run(["plan", "mine", "--no-resources"]) == 1
         assert capsys.readouterr().err == ""
 
