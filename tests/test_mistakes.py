@@ -111,3 +111,21 @@ def test_each_mistake_has_its_own_name_and_a_word_to_look_for() -> None:
     names = [one["name"] for one in MISTAKES]
     assert len(names) == len(set(names))
     assert [one["name"] for one in MISTAKES if not one["says"] or not all(one["says"])] == []
+
+
+@pytest.mark.parametrize(
+    ("stack", "says"),
+    [
+        ("l4", "That folder is the Pulumi project shop, not gemma4's. Go to the folder of gemma4; here are: dev."),
+        ("dev", "stack: Pulumi.dev.yaml belongs to the Pulumi project shop and says nothing to gemma4."),
+    ],
+)
+def test_another_projects_folder_is_named(
+    stack: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    (tmp_path / "Pulumi.yaml").write_text("name: shop\nruntime: python\n", "utf-8")
+    (tmp_path / "Pulumi.dev.yaml").write_text("config:\n  shop:size: 1\n", "utf-8")
+    monkeypatch.chdir(tmp_path)
+    answer = command(capsys)("plan", stack)
+    assert answer.code == 2
+    assert says in answer.err

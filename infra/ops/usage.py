@@ -69,9 +69,8 @@ def usage_fault(error: TyperException, words: Sequence[str]) -> Fault:
     if found := re.match(r"No such command '(.*?)'\.", error.message):
         return _command(found[1], error, command, stack)
     if found := re.search(r"unexpected extra arguments? ?(?:\(s\))? ?\((.*)\)", error.message):
-        fix = (
-            f"Compare two stacks with: gemma4 plan {stack} --diff {found[1]}" if found[1] in stacks else "Take it out."
-        )
+        two = command == "gemma4 plan" and found[1] in stacks
+        fix = f"Compare two stacks with: gemma4 plan {stack} --diff {found[1]}" if two else "Take it out."
         return Fault(found[1], "is more than the command takes.", fix=fix)
     return Fault(command, error.format_message())
 
@@ -84,6 +83,8 @@ def _stacks() -> list[str]:
 
 
 def _option(option: str, error: TyperException, command: str, stack: str) -> Fault:
+    if "does not take a value" in error.message:
+        return Fault(option, "is a switch and takes no value.", fix=f"Write {option} alone, or leave it out.")
     if "requires an argument" in error.message:
         return Fault(option, "needs a value after it.", fix=f"See the examples: {command} --help")
     meant = sorted(getattr(error, "possibilities", None) or ())
