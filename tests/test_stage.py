@@ -564,6 +564,12 @@ class TestABrokenBucket:
         ]  # fmt: skip
         return sum(int(seen.headers["content-length"]) for seen in spans)
 
+    def test_a_list_that_breaks_off_is_asked_for_again(self, place: Place) -> None:
+        place.storage.cuts_lists = 2
+        run = place.run()
+        assert run.code == 0, run.text
+        assert len([entry for entry in run.entries if "the connection ended early" in entry["message"]]) == 2
+
     def test_an_upload_goes_on_from_what_the_bucket_has_kept(self, place: Place) -> None:
         kept = SinkTrouble(status=503, takes=512 * KIB)
         place.storage.trouble(f"model/{BIG}", SinkTrouble(takes=256 * KIB), kept, SinkTrouble(status=429, takes=0))

@@ -902,12 +902,16 @@ class Web:
         return Reply(response.status, response.headers, data)
 
     def read(self, response: http.client.HTTPResponse) -> bytes:
-        """A whole answer that is no file. Raises Failure where it is longer than any answer should be."""
+        """A whole answer that is no file. Raises Failure where it is longer than any answer should be, Busy where it was
+        cut short."""
         data = response.read(MAX_ANSWER + 1)
         if len(data) > MAX_ANSWER:
             self.close()
             fact = f"An answer is longer than {MAX_ANSWER // MIB} MiB and was not read to its end."
             raise Failure(Exit.DISTRUST, f"{fact} Does an endpoint point at the right place?")
+        if response.length:  # `read` with a limit says nothing of bytes that never came
+            self.close()
+            raise Busy("the connection ended early")
         return data
 
     def get(self, url: str, headers: Mapping[str, str], leaves: bool = True) -> tuple[http.client.HTTPResponse, str]:

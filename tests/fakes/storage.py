@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -72,6 +73,8 @@ class FakeStorage:
         self.issued: list[str] = []
         self.valid: set[str] = set()
         self.refuses_uploads = 0
+        self.cuts_lists = 0
+        """How many of the next lists end in the middle, with the connection."""
         self.on_finish: Callable[[str], None] = lambda name: None
         self._troubles: dict[str, list[Trouble]] = {}
         self._server, self._metadata = Loopback(self._answer), Loopback(self._answer_metadata)
@@ -123,7 +126,12 @@ class FakeStorage:
             answer["items"] = [self.objects[name].row(name) for name in names[start : start + 2]]
         if start + 2 < len(names):
             answer["nextPageToken"] = str(start + 2)
-        exchange.reply(200, answer)
+        if self.cuts_lists:
+            self.cuts_lists -= 1
+            exchange.begin(200, 4096)
+            exchange.wfile.write(json.dumps(answer).encode()[:20])
+            return exchange.cut()
+        return exchange.reply(200, answer)
 
     def _object(self, exchange: Exchange, name: str) -> None:
         if name not in self.objects:
