@@ -85,6 +85,23 @@ class TestExecutions:
         assert ours.name != earlier.name
         assert {one.name for one in run.executions("stage")} == {earlier.name, ours.name}
 
+    def test_a_lost_answer_finds_no_execution_of_another_start(self, fake: FakeGoogle, run: CloudRun) -> None:
+        """A model's and its assistant's copies are started by the same job at the same time."""
+        executions = run.executions
+        others: list[Execution] = []
+
+        def meanwhile(job: str) -> tuple[Execution, ...]:
+            if fake.sent("POST", ":run") and not others:
+                others.append(CloudRun(session(fake), "us-east4").start(job, args=["--repo", "theirs"]))
+            return executions(job)
+
+        fake.fault("POST", ":run", drop="after")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(run, "executions", meanwhile)
+            ours = run.start("stage", args=["--repo", "ours"])
+        assert ours.args == ("--repo", "ours")
+        assert ours.name != others[0].name
+
     @pytest.mark.parametrize("fault", [{"drop": "before"}, {"status": 503}, {"status": 403, "message": "no"}])
     def test_a_start_that_did_not_happen_is_an_error(
         self, fake: FakeGoogle, run: CloudRun, fault: dict[str, Any]

@@ -137,8 +137,8 @@ class CloudRun:
     ) -> Execution:
         """Run a job once, with arguments, variables or a time-out of its own where they are given.
 
-        The API knows no request id here. When the answer is lost, the execution that has appeared since is taken for
-        ours, so that a broken connection neither starts a job twice nor forgets one.
+        The API knows no request id here. When the answer is lost, the execution with these arguments that has appeared
+        since is taken for ours, so that a broken connection neither starts a job twice nor forgets one.
         """
         before = {execution.name for execution in self.executions(job)}
         try:
@@ -146,7 +146,7 @@ class CloudRun:
                 Api.CLOUD_RUN, f"{self._parent}/jobs/{job}:run", _overrides(args, env or {}, timeout_s)
             )
         except GoogleError as error:
-            appeared = self._appeared(job, before) if is_ambiguous(error) else None
+            appeared = self._appeared(job, before, args) if is_ambiguous(error) else None
             if appeared is None:
                 raise
             return appeared
@@ -202,8 +202,9 @@ class CloudRun:
                 )
             self._session.sleep(poll_s)
 
-    def _appeared(self, job: str, before: set[str]) -> Execution | None:
-        return next((one for one in self.executions(job) if one.name not in before), None)
+    def _appeared(self, job: str, before: set[str], args: Sequence[str]) -> Execution | None:
+        new = (one for one in self.executions(job) if one.name not in before)
+        return next((one for one in new if not args or one.args == tuple(args)), None)
 
 
 def _overrides(args: Sequence[str], env: Mapping[str, str], timeout_s: int) -> dict[str, Any]:
