@@ -229,7 +229,7 @@ def refused_means_refusals(one: Case, plan: Plan) -> Iterator[str]:
 
 
 def every_message_says_what_to_do(one: Case, plan: Plan) -> Iterator[str]:
-    """Fact and fix are there; a warning of a plan that is refused may say less."""
+    """Every refusal and every warning has its fact and its fix."""
     yield from (f"no fix: {fault}" for fault in (*plan.refusals, *plan.warnings) if not (fault.fact and fault.fix))
 
 

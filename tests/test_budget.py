@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -277,6 +278,15 @@ class TestHost:
         staged = shape("12b", "l4", 8192, 0.9, host_memory_gib=32, staged_in_memory=True, **FP8)
         assert judge(staged).verdict is Verdict.TIGHT
         assert judge(replace(staged, staged_in_memory=False)).verdict is Verdict.FITS
+
+    def test_its_parts_are_listed_as_a_sentence(self) -> None:
+        staged = shape("12b", "l4", 8192, 0.9, host_memory_gib=32, staged_in_memory=True, **FP8)
+        (fault,) = judge(staged).warnings
+        assert fault.fact.startswith("the server's processes and 22.")
+        (fault,) = judge(replace(staged, streamed=True)).warnings
+        assert re.match(
+            r"the server's processes, 22\.\d GiB of staged weights and \d+\.\d GiB through which", fault.fact
+        )
 
     def test_nothing_is_judged_where_it_is_unknown(self) -> None:
         assert judge(replace(BOOTS[4][1], host_memory_gib=None)).verdict is Verdict.FITS

@@ -249,6 +249,14 @@ class TestRecommend:
         assert "gemma-4-31b-it-qat-w4a16" in gemma4("recommend", "--model", "31b-it-qat").out
         assert "…" not in gemma4("recommend").out
 
+    def test_what_may_not_fit_is_named(self, gemma4: Command) -> None:
+        words = ("recommend", "--model", "31b-it-qat", "--top", "20")
+        rows = gemma4(*words, "--json").data["candidates"]
+        tight = ", ".join(f"{row['model']} on {row['accelerator']}" for row in rows if row["verdict"] == "tight")
+        assert tight
+        assert f"May not fit, by the errors of the prediction: {tight}." in " ".join(gemma4(*words).out.split())
+        assert "May not fit" not in gemma4("recommend", "--model", "12b-it-qat").out
+
 
 def test_the_command_is_installed_under_its_name() -> None:
     found = Path(sys.executable).with_name("gemma4")

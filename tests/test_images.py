@@ -185,7 +185,7 @@ class TestWhatItHolds:
         one = plan(image)
         assert about_image(one.warnings) == [
             f"images.serving: {said} Flags, capacity and times are those of vLLM 0.32.0, whatever the image holds. "
-            "Name a release, for example vllm/vllm-openai:v0.32.0."
+            f"Name a release, for example vllm/vllm-openai:v0.32.0{' before the digest' if '@' in image else ''}."
         ]
         assert one.engine.image_version is None
         assert as_json(one)["vllm"]["version"] is None

@@ -16,8 +16,10 @@ from tests.plan_fuzz import (
     POOL,
     Case,
     Tally,
+    every_message_says_what_to_do,
     judge,
     leaves,
+    more_never_costs_less,
     no_quote_beyond_what_is_held,
     numbers_are_numbers,
     refused_means_refusals,
@@ -28,6 +30,7 @@ from tests.plan_fuzz import (
 )
 
 L4 = Case({"model": "gemma-4-12b-it-qat-w4a16", "accelerator": "l4"}, {})
+V6E1 = Case({"model": "gemma-4-e4b-it", "accelerator": "v6e-1"}, {})
 
 
 def test_random_plans_keep_every_invariant() -> None:
@@ -71,6 +74,28 @@ class TestEachInvariantCanFail:
         assert list(numbers_are_numbers(L4, replace(plan, cost=replace(plan.cost, run_hours=-1.0)))) == []
         with pytest.raises(ValueError, match="not JSON compliant"):
             list(numbers_are_numbers(L4, replace(plan, speed=replace(plan.speed, ttft_s=Band(0, 1, float("inf"))))))
+
+    def test_a_message_without_a_fix(self) -> None:
+        plan = L4.plan()
+        assert not list(every_message_says_what_to_do(L4, plan))
+        for silent in (Fault("model", "is odd.", "It hangs.", ""), Fault("model", "", "It hangs.", "Take it out.")):
+            assert list(every_message_says_what_to_do(L4, replace(plan, warnings=(silent,))))
+            assert list(every_message_says_what_to_do(L4, replace(plan, refusals=(silent,))))
+
+    @pytest.mark.parametrize(
+        ("case", "lines", "falls"),
+        [
+            (L4, "replica_hour", {("scaling.maxInstances", "usd_per_hour_at_most")}),
+            (L4, "idle_month", {("scaling.maxInstances", "usd_per_month_idle")}),
+            (V6E1, "replica_hour", {("tpu.slices", "usd_per_hour_at_most"), ("accelerator", "usd_per_hour")}),
+        ],
+    )
+    def test_a_price_that_falls(self, case: Case, lines: str, falls: set[tuple[str, str]]) -> None:
+        plan = case.plan()
+        assert not list(more_never_costs_less(case, plan))
+        dear = replace(plan.cost, **{lines: 1000 * getattr(plan.cost, lines)})
+        seen = list(more_never_costs_less(case, replace(plan, cost=dear)))
+        assert all(any(step in one and f"{figure} falls" in one for one in seen) for step, figure in falls), seen
 
     def test_words_of_bad_arithmetic(self) -> None:
         plan = L4.plan(region="europe-north1")

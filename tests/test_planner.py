@@ -14,7 +14,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infra.catalog import Catalog, Lock, Platform, catalog
+from infra.catalog import GIB, Catalog, Lock, Platform, catalog
 from infra.errors import Fault, SettingsError
 from infra.ops.recommend_command import stack_file
 from infra.planning.effects import WITHOUT_EFFECT
@@ -34,6 +34,7 @@ L4 = {"model": "gemma-4-12b-it-qat-w4a16", "accelerator": "l4"}
 RTX = {"model": "gemma-4-31b-it", "accelerator": "rtx-pro-6000"}
 MOE = {"model": "gemma-4-26b-a4b-it", "accelerator": "v6e-4"}
 G4 = {"model": "gemma-4-31b-it", "accelerator": "g4-2"}
+E4B_ON_L4 = {"model": "gemma-4-e4b-it", "accelerator": "l4"}
 DIGEST = "sha256:" + "0a" * 32
 REVISION = "0b" * 20
 
@@ -43,8 +44,9 @@ def plan(base: Mapping[str, Any], **typed: Any) -> Plan:
     return make_plan("test", base, {path.replace("__", "."): value for path, value in typed.items()})
 
 
-def shipped(name: str) -> Plan:
-    return make_plan(name, read_stack(ROOT, name).settings)
+def shipped(name: str, **typed: Any) -> Plan:
+    stack_file = read_stack(ROOT, name).settings
+    return make_plan(name, stack_file, {path.replace("__", "."): value for path, value in typed.items()})
 
 
 def pinned_facts() -> Catalog:
@@ -154,7 +156,7 @@ class TestWhatWouldFit:
         (fault,) = plan(base, **typed).refusals
         found = self.offered.search(fault.fix)
         assert found, fault
-        pairs = [re.findall(r"([A-Za-z.]+): ([^,;]+)", one) for one in found[1].split("; ")]
+        pairs = [re.findall(r"([A-Za-z.]+): ([^,; ]+)", one) for one in found[1].split("; ")]
         return [{path: yaml.safe_load(value) for path, value in one} for one in pairs]
 
     @pytest.mark.parametrize(
@@ -170,6 +172,13 @@ class TestWhatWouldFit:
         assert found
         for one in found:
             assert make_plan("test", base, {**typed, **one}).fits is not Verdict.REFUSED, one
+
+    def test_says_of_what_may_not_fit_that_it_may_not(self) -> None:
+        base, cramped = {"model": "gemma-4-31b-it-qat-w4a16", "accelerator": "l4"}, {"serving.cpuOffloadGb": 2}
+        (fault,) = make_plan("test", base, cramped).refusals
+        fuller = {"serving.gpuMemoryUtilization": 0.95}
+        assert make_plan("test", base, {**cramped, **fuller}).fits is Verdict.TIGHT
+        assert "What fits: serving.gpuMemoryUtilization: 0.95 (perhaps); serving.cpuOffloadGb: 4.5; " in fault.fix
 
     def test_names_the_devices_that_a_stack_file_fixed(self) -> None:
         found = self.alternatives({"model": "gemma-4-31b-it", "accelerator": "v6e-1"}, serving__tensorParallelSize=1)
@@ -218,6 +227,13 @@ class TestAnIdleCard:
         said = [found for note in plan(RTX, serving__maxNumSeqs=8).notes if (found := self.note.match(note))]
         assert len(said) == 1
         assert int(said[0][1]) == plan(RTX).engine.max_num_seqs
+
+    def test_is_not_told_to_be_left_out_where_a_recipe_says_it(self) -> None:
+        (said,) = (note for note in plan(E4B_ON_L4).notes if "idle" in note)
+        assert said.startswith("maxNumSeqs 8, by the recipe, leaves the card idle")
+        assert "leave it out" not in said
+        (typed,) = (note for note in plan(E4B_ON_L4, serving__maxNumSeqs=8).notes if "idle" in note)
+        assert typed.endswith(", or leave it out.")
 
     def test_is_no_matter_where_the_card_is_used_or_the_planner_chose(self) -> None:
         for one in (plan(RTX), plan(RTX, serving__maxNumSeqs=32)):
@@ -355,6 +371,17 @@ class TestAStreamSlowerThanReading:
             assert other.speed.alone.total.mid >= READING_SPEED
             assert model in fault.fix or machine in fault.fix
 
+    def test_no_offload_is_offered_first_where_all_weights_fit(self) -> None:
+        (fault,) = self.told(plan(L4, serving__cpuOffloadGb=3))
+        offered = re.match(r"What is faster: serving.cpuOffloadGb: 0 \(≈ (\d+) tok/s alone\);", fault.fix)
+        assert offered, fault.fix
+        assert offered[1] == read_rate(plan(L4).speed.alone.total.mid)
+
+    def test_no_more_weights_cross_the_host_link_than_can_be_offloaded(self) -> None:
+        one = shipped("l4-31b", serving__cpuOffloadGb=30)
+        (fault,) = self.told(one)
+        assert f": {one.memory.offloaded_bytes / GIB:.1f} GiB of weights cross the host link" in fault.fact
+
     def test_too_many_at_once_is_told_with_a_number_that_keeps_up(self) -> None:
         crowd = {
             "model": "gemma-4-31b-it-qat-w4a16",
@@ -388,7 +415,7 @@ class TestIdleDevices:
         one = plan(base, serving__tensorParallelSize=devices)
         (fault,) = (fault for fault in one.warnings if fault.key == "serving.tensorParallelSize")
         assert f"{devices} of the {one.accelerator.devices} devices" in fault.fact
-        assert f"{idle} stand idle" in fault.fact
+        assert f"the rest ({idle}) is idle" in fault.fact
         assert wasted in fault.consequence
         assert fault.fix == offered
 
@@ -472,6 +499,13 @@ class TestSettingsWithoutEffect:
             == {"l4": ["tpu.zone"], "v6e-4": ["scaling.cpu"], "g4-2": ["scaling.cpu", "tpu.zone"]}[base["accelerator"]]
         )
 
+    def test_a_budget_for_images_is_told_where_none_are_let_in(self) -> None:
+        def told(**typed: Any) -> list[str]:
+            return [fault.key for fault in plan(L4, serving__visionTokens=560, **typed).warnings]
+
+        assert told(serving__modalities__image=0) == ["serving.visionTokens"]
+        assert told() == told(serving__modalities__image=0, serving__modalities__video=1) == []
+
     @pytest.mark.parametrize("base", [L4, MOE], ids=["GPU", "TPU"])
     def test_nothing_in_the_tables_changes_what_is_deployed(self, base: Mapping[str, Any]) -> None:
         written: dict[str, dict[str, Any]] = {
@@ -489,6 +523,18 @@ class TestSettingsWithoutEffect:
 
 
 class TestEachPlatformHasItsOwn:
+    @pytest.mark.parametrize("base", [L4, MOE], ids=["GPU", "TPU"])
+    def test_the_note_on_templates_offers_only_what_is_taken_there(self, base: Mapping[str, Any]) -> None:
+        (note,) = (note for note in plan(base).notes if "own chat template" in note)
+        assert ("chatTemplate: tools" in note) is not plan(base, serving__chatTemplate="tools").refused
+
+    def test_a_gain_of_mtp_that_nobody_measured_says_so(self) -> None:
+        def said(base: Mapping[str, Any]) -> bool:
+            return any("No run of MTP" in note for note in plan(base, serving__speculation__method="mtp").notes)
+
+        assert [said(base) for base in (L4, G4, MOE)] == [False, False, True]
+        assert not any("No run of MTP" in note for note in plan(MOE).notes)
+
     def test_cloud_run_has_an_instance_and_a_probe(self) -> None:
         one = plan(L4)
         assert one.instance is not None

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.planning.quantities import Band, parse_duration, read_duration, read_rate, read_usd, spell_duration
+from infra.planning.quantities import (
+    Band,
+    parse_duration,
+    read_duration,
+    read_rate,
+    read_seconds,
+    read_usd,
+    spell_duration,
+)
 
 
 class TestBand:
@@ -65,6 +73,12 @@ class TestDurations:
     )
     def test_are_read_out_to_a_useful_precision(self, seconds: float, text: str) -> None:
         assert read_duration(seconds) == text
+
+    @pytest.mark.parametrize(
+        ("seconds", "text"), [(0.0002, "1 ms"), (0.0038, "4 ms"), (0.01, "0.01 s"), (0.342, "0.34 s"), (12, "12 s")]
+    )
+    def test_short_times_are_never_read_as_none(self, seconds: float, text: str) -> None:
+        assert read_seconds(seconds) == text
 
 
 class TestFigures:

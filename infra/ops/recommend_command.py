@@ -15,6 +15,7 @@ from infra.planning.recommend import Candidate, Need, Recommendation, recommend
 from infra.planning.report.data import exact, exact_band
 from infra.planning.report.terminal import Fitting, show
 from infra.planning.speed import REPORTED_PEAKS
+from infra.planning.verdict import Verdict
 
 
 def show_recommendations(need: Need, *, top: int, as_json: bool) -> bool:
@@ -53,11 +54,13 @@ def _show(need: Need, found: Recommendation, top: int) -> None:
 def _below(found: Recommendation, top: int) -> Iterator[str]:
     shown = found.candidates[:top]
     yield "Speeds and $/M tokens are predictions: ±20 % dense, ±35 % 26B-A4B, more where the plan says so."
-    yield "Measured: the speed of these settings at such a load, or only that they ran, or neither (no)."
+    yield "measured: somebody measured the speed of these settings at such a load (speed), saw them run (ran), or neither (no)."
     yield from _terms(shown)
     yield from _peaks(shown)
     if drafted := _named(one for one in shown if one.plan.engine.speculation == "mtp"):
         yield f"With MTP drafting (serving.speculation.method: mtp): {drafted}."
+    if tight := _named(one for one in shown if one.plan.verdict is Verdict.TIGHT):
+        yield f"May not fit, by the errors of the prediction: {tight}."
     if len(found.candidates) > top:
         yield f"{len(found.candidates) - top} more: --top {len(found.candidates)}"
     if found.rejected:

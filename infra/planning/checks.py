@@ -96,7 +96,7 @@ def check_idle_devices(settings: Settings, accelerator: Accelerator, usd_per_hou
     if parallel is None or parallel >= devices or spread:
         return
     idle = devices - parallel
-    fact = f"{parallel} of the {devices} devices of {accelerator.id} hold the model, {idle} stand idle."
+    fact = f"the model is on {parallel} of the {devices} devices of {accelerator.id}; the rest ({idle}) is idle."
     wasted = f"{read_usd(usd_per_hour * idle / devices)} of {read_usd(usd_per_hour)}"
     fix = f"Write {devices}, or leave it out" + "".join(
         f"; {one} has just {parallel}" for one in _like(accelerator, parallel)

@@ -47,6 +47,10 @@ def without_effect(settings: Settings, accelerator: Accelerator, origins: Mappin
         wait = "The first requests of each size would wait for it, minutes each"
         consequence = f"{wait}, and the predicted start does not follow it."
         yield Fault("serving.enforceEager", "on TPU it only puts the compilation off.", consequence, "Take it out.")
+    modalities = settings.serving.modalities
+    if settings.serving.vision_tokens is not None and not (modalities.image or modalities.video):
+        fact = "has no effect: serving.modalities lets no image in."
+        yield Fault("serving.visionTokens", fact, "Nothing follows from it.", "Take it out.")
 
 
 _LIMITS = {

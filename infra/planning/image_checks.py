@@ -97,7 +97,7 @@ def _version(name: ImageName, accelerator: Accelerator) -> Iterator[Fault]:
     if version is None:
         said = f"the tag {name.tag}" if name.tag else "a digest alone" if name.digest else "a name without a tag"
         consequence = f"Flags, capacity and times are those of vLLM {table}, whatever the image holds."
-        fix = f"Name a release, for example {fitting}:v{table}."
+        fix = f"Name a release, for example {fitting}:v{table}{' before the digest' if name.digest else ''}."
         yield Fault(_KEY, f"{said} says no version of vLLM.", consequence, fix)
     elif not OLDEST <= _minor(version) <= NEWEST:
         fact = f"vLLM {version} is outside what was compared: 0.{OLDEST} to 0.{NEWEST}."

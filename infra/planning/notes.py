@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from infra.catalog import Accelerator, Model
+from infra.catalog import Accelerator, Backend, Model
 from infra.errors import Fault
+from infra.planning.resolve import Origin
 from infra.planning.settings import Settings
+from infra.planning.slice_checks import WRITTEN
 from infra.planning.sources import ImageRef
 from infra.planning.speed import SpeedEstimate, SpeedModel
 from infra.planning.vllm import IMAGE_TOKENS, Engine
@@ -25,12 +27,17 @@ def access_notes(settings: Settings, model: Model) -> Iterator[str]:
         yield "Nobody but the stack's invoker account may call the endpoint: list callers under access.invokers."
 
 
-def template_note(settings: Settings) -> Iterator[str]:
+def template_note(settings: Settings, accelerator: Accelerator) -> Iterator[str]:
     """Which chat template tells the model about tools, where tools are on and nobody chose one."""
     if settings.serving.tools and settings.serving.chat_template is None:
+        other = (
+            "serving.chatTemplate takes another by its path in the image"
+            if accelerator.backend is Backend.TPU
+            else "serving.chatTemplate: tools takes the one of vLLM's GPU image instead"
+        )
         yield (
-            "Tools are put to the model in the words of the checkpoint's own chat template; serving.chatTemplate: tools "
-            "takes the one of vLLM's GPU image instead (docs/decisions/0009)."
+            "Tools are put to the model in the words of the checkpoint's own chat template; "
+            f"{other} (docs/decisions/0009)."
         )
 
 
@@ -92,15 +99,17 @@ def kv_dtype_note(engine: Engine, tokens: int, unquantised: int) -> Iterator[str
         )
 
 
-def idle_note(engine: Engine, knee: int, speed: SpeedModel) -> Iterator[str]:
-    """Whether `knee` running requests, which would fit, make much more of the device than those of `engine`."""
+def idle_note(engine: Engine, knee: int, speed: SpeedModel, origin: Origin) -> Iterator[str]:
+    """Whether `knee` running requests, which would fit, make much more of the device than those of `engine`, of which
+    there are so many by `origin`: what a recipe says cannot be left out."""
     if knee < 2 * engine.max_num_seqs:
         return
     better, now = speed.tokens_per_second_at(knee), speed.tokens_per_second_at(engine.max_num_seqs)
+    by, instead = ("", ", or leave it out") if origin in WRITTEN else (f", by the {origin},", "")
     yield (
-        f"maxNumSeqs {engine.max_num_seqs} leaves the card idle: {knee} running requests would fit and give "
+        f"maxNumSeqs {engine.max_num_seqs}{by} leaves the card idle: {knee} running requests would fit and give "
         f"≈ {better.total.mid:,.0f} tok/s in all instead of {now.total.mid:,.0f} (predicted, {better.total.margin}). "
-        f"Write serving.maxNumSeqs: {knee}, or leave it out."
+        f"Write serving.maxNumSeqs: {knee}{instead}."
     )
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from infra.catalog import GIB
 from infra.errors import Fault
 from infra.planning.budget import ServerShape
 from infra.planning.decode import Served
+from infra.planning.footprint import offloadable_bytes
 from infra.planning.neighbours import Neighbour, on_other_accelerators, with_other_models
 from infra.planning.quantities import read_duration, read_rate
 from infra.planning.speed import Rate, SpeedModel
@@ -33,8 +35,8 @@ def check_pace(model: SpeedModel, planned: Rate, shape: ServerShape) -> Iterator
         fix = f"Write serving.maxNumSeqs: {_bearable(model, planned.requests)}."
         yield Fault("serving.maxNumSeqs", fact, consequence, fix)
         return
-    offloaded = shape.cpu_offload_gib
-    why = f": {offloaded:g} GiB of weights cross the host link for every token" if offloaded else ""
+    offloaded = min(shape.cpu_offload_gib, offloadable_bytes(shape) / GIB)
+    why = f": {offloaded:.3g} GiB of weights cross the host link for every token" if offloaded else ""
     fact = f"≈ {read_rate(slowest)} tok/s a stream is slower than people read{why}."
     instead = "; ".join(_faster(model, shape)) or "fewer tokens of context, or a larger machine"
     yield Fault(
@@ -50,9 +52,14 @@ def _bearable(model: SpeedModel, requests: int) -> int:
 
 
 def _faster(model: SpeedModel, shape: ServerShape) -> Iterator[str]:
-    """The nearest other model, and the nearest other machine, that fit and keep up with reading."""
-    for neighbours in (with_other_models(shape), on_other_accelerators(shape)):
+    """The same server without CPU offload, the nearest other model and machine, where they fit and keep up with reading."""
+    for neighbours in (_without_offload(shape), with_other_models(shape), on_other_accelerators(shape)):
         yield from _first_faster(model, neighbours)
+
+
+def _without_offload(shape: ServerShape) -> Iterator[Neighbour]:
+    if shape.cpu_offload_gib:
+        yield {"serving.cpuOffloadGb": 0}, replace(shape, cpu_offload_gib=0.0)
 
 
 def _first_faster(model: SpeedModel, neighbours: Iterator[Neighbour]) -> Iterator[str]:

@@ -403,13 +403,14 @@ class _Planner:
 
     def _tell(self, engine: Engine, speed: SpeedModel) -> None:
         if self.settings.serving.max_num_seqs is not None:
-            self.notes += idle_note(engine, self._knee(engine).max_num_seqs, speed)
+            origin = self.origins["serving.maxNumSeqs"]
+            self.notes += idle_note(engine, self._knee(engine).max_num_seqs, speed, origin)
         if self.slices is not None:
             self.notes += region_note(self.settings, self.region)
             self.notes += spot_note(self.settings)
             self.notes += unseen_image_note(self.settings, self.images["serving"])
         self.notes += image_note(self.settings, self.accelerator, self.names)
         self.notes += driver_note(self.accelerator)
-        self.notes += template_note(self.settings)
+        self.notes += template_note(self.settings, self.accelerator)
         self.notes += vision_note(self.settings)
         self.notes += access_notes(self.settings, self.model)

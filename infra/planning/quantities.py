@@ -89,7 +89,9 @@ def read_duration(seconds: float) -> str:
 
 
 def read_seconds(seconds: float) -> str:
-    """A short time for reading: 0.34 s, 7.10 s; from ten seconds on as `read_duration` has it."""
+    """A short time for reading: 4 ms, 0.34 s, 7.10 s; from ten seconds on as `read_duration` has it."""
+    if 0 < seconds < 0.01:
+        return f"{max(1, round(1000 * seconds))} ms"
     return f"{seconds:.2f} s" if seconds < 10 else read_duration(seconds)
 
 

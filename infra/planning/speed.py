@@ -233,8 +233,11 @@ def _prefill_error(served: Served) -> float:
 
 
 def _gain_error(served: Served) -> float:
-    measured = served.accelerator.backend is Backend.GPU and not served.mixture
-    return 0.30 if measured else 0.50
+    return 0.30 if _gain_measured(served) else 0.50
+
+
+def _gain_measured(served: Served) -> bool:
+    return served.accelerator.backend is Backend.GPU and not served.mixture
 
 
 def _notes(model: SpeedModel) -> Iterator[str]:
@@ -265,3 +268,5 @@ def _notes(model: SpeedModel) -> Iterator[str]:
             "MTP raises the time to the first token, and at high load the slowest streams get slower: "
             "measure it with your own prompts."
         )
+        if not _gain_measured(served):
+            yield "No run of MTP on such a device or model was found: its gain is that of a dense model on GPUs."

@@ -42,10 +42,11 @@ class Alternative:
     verdict: Verdict
 
     def __str__(self) -> str:
-        return ", ".join(
+        settings = ", ".join(
             f"{key}: {value:g}" if isinstance(value, float) else f"{key}: {value}"
             for key, value in self.settings.items()
         )
+        return f"{settings} (perhaps)" if self.verdict is Verdict.TIGHT else settings
 
 
 @dataclass(frozen=True)
@@ -210,7 +211,8 @@ def _host_fault(shape: ServerShape, budget: MemoryBudget) -> Fault:
         parts.append(f"{_gib(streamer_bytes(shape))} through which the weights are streamed")
     there = shape.host_memory_gib or 0.0
     need = f"{_gib(budget.host.low)} to {_gib(budget.host.high)} of host memory"
-    fact = f"{', '.join(parts)} take {need}; there are {there:g} GiB."
+    *others, last = parts
+    fact = f"{', '.join(others)}{' and ' if others else ''}{last} take {need}; there are {there:g} GiB."
     may = "would" if budget.host.low > there * GIB else "could"
     limits = shape.accelerator.cloud_run
     if limits is None:

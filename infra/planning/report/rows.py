@@ -201,7 +201,8 @@ def _quotas(plan: Plan) -> Iterator[str]:
 
 def _quota(need: QuotaNeed, place: str) -> str:
     usual = "" if need.quota.default is None else f" (usual: {need.quota.default:g})"
-    return f"{need.amount:g} {need.quota.unit} of {need.quota.id}{usual}" + (f" in {place}" if place else "")
+    unit = "chip" if need.amount == 1 and need.quota.unit == "chips" else need.quota.unit
+    return f"{need.amount:g} {unit} of {need.quota.id}{usual}" + (f" in {place}" if place else "")
 
 
 def _cost(plan: Plan) -> Iterator[str]:
