@@ -176,6 +176,24 @@ class TestTheRow:
         assert up.rows[0].startswith("waiting for Cloud Run to take the request")
         assert up.rows[-1] == f"{stack.revisions[1]['name'].rsplit('/', 1)[-1]} is ready"
 
+    @pytest.mark.parametrize("recovers", [True, False])
+    def test_calls_nothing_failed_that_cloud_run_is_still_at(
+        self, fake: FakeGoogle, clock: Clock, stack: ServiceStack, recovers: bool
+    ) -> None:
+        stack.up()
+        (revision,) = stack.revisions
+        good = revision["conditions"]
+        revision["conditions"] = [{"type": "Ready", "state": "CONDITION_FAILED", "message": "No instance came up."}]
+        fake.run.resources[SERVICE]["reconciling"] = True
+        if recovers:
+            clock.at(10, lambda: revision.update(conditions=good))
+            outs = stack.watch.update("id", {}, stack.state["watch"].outputs).outs
+            assert outs is not None
+            assert outs["revision"]
+        else:
+            with pytest.raises(Exception, match="No instance came up"):
+                stack.watch.update("id", {}, stack.state["watch"].outputs)
+
     def test_takes_no_older_revision_for_the_awaited_one(
         self, fake: FakeGoogle, clock: Clock, stack: ServiceStack
     ) -> None:
@@ -243,12 +261,21 @@ class TestTheRow:
 
     @pytest.mark.parametrize("path", ["/services/gemma4-l4$", "/revisions/"])
     def test_may_not_look_and_the_up_is_good_all_the_same(
-        self, fake: FakeGoogle, stack: ServiceStack, path: str
+        self, fake: FakeGoogle, clock: Clock, stack: ServiceStack, path: str
     ) -> None:
-        fake.fault("GET", path, status=403, message="Permission 'run.services.get' denied", times=2)
+        fake.fault("GET", path, status=403, message="Permission 'run.services.get' denied", times=99)
+        began = clock.now
         up = stack.up()
         assert up.errors == []
+        assert clock.now - began < 120
         assert up.rows[-1].startswith("cannot be followed, which changes nothing about the service")
+
+    def test_outlasts_a_refusal_that_passes(self, fake: FakeGoogle, stack: ServiceStack) -> None:
+        """An API that was enabled a minute ago, or trouble of Google's own."""
+        fake.fault("GET", "/services/gemma4-l4$", status=403, message="not yet", times=5)
+        up = stack.up()
+        assert up.rows[0].startswith("no answer yet: ")
+        assert up.rows[-1].endswith(" is ready")
 
 
 class TestAFailure:
@@ -296,7 +323,7 @@ class TestAFailure:
         with pytest.raises(
             Exception, match=r"service gemma4-l4 did not come up: The account cannot be used\."
         ) as caught:
-            stack.watch.create(stack.state["watch"].outputs)
+            stack.watch.update("id", {}, stack.state["watch"].outputs)
         assert type(caught.value).__qualname__ == "gemma4"
 
 

@@ -246,7 +246,7 @@ def _execution_state(raw: Mapping[str, Any], completed: Mapping[str, Any]) -> Ex
 
 def _service(raw: Mapping[str, Any]) -> Service:
     terminal = raw.get("terminalCondition", {})
-    reconciling = bool(raw.get("reconciling")) or raw.get("observedGeneration") != raw.get("generation")
+    reconciling = bool(raw.get("reconciling"))  # not by observedGeneration, which a failure leaves behind
     ready = terminal.get("state") == SUCCEEDED and not reconciling
     targets = raw.get("traffic", ())
     newest = any(target.get("type", "").endswith("LATEST") and target.get("percent") for target in targets)

@@ -15,8 +15,11 @@ from infra.serving.causes import start_failure
 from infra.serving.loading import doing
 
 ASKED_S = 90.0
-"""How long the service may take to show what this `up` asks of it. Where it never does, the request was refused, and the
-service's own row says why."""
+"""How long the service may take to show what this `up` asks of it, and Google to answer. Where it never does, the request
+was refused, and the service's own row says why."""
+SURE_S = 30.0
+"""How long a failure is looked at before it counts, unless the service has ended with it: the one seen may be an older
+one's, and Cloud Run may try once more by itself."""
 FIRST_POLL_S, POLL_S = 1.0, 5.0
 LOG_EVERY_S = 15.0
 _SHOW_EVERY_S = 30.0
@@ -63,6 +66,12 @@ class _Watch:
     """Whether it was there before this `up` asked for it, and the state knows of none."""
     busy: str = ""
     """What the log said last that the server is busy with."""
+    answered_at: float = 0.0
+    """Seconds into the wait at which Google answered last."""
+    unasked_at: float = 0.0
+    """Seconds into the wait at which the service last did not show what this `up` asks of it."""
+    unfailed_at: float = 0.0
+    """Seconds into the wait at which the revision was last seen without a failure."""
     log_read: float = float("-inf")
     shown: str = ""
     shown_at: float = 0.0
@@ -75,10 +84,9 @@ class _Watch:
         """As `follow`."""
         poll_s = FIRST_POLL_S
         while True:
-            try:
-                revision = self._look()
-            except GoogleError as error:
-                self.progress(f"cannot be followed, which changes nothing about the service: {error}")
+            revision, trouble = self._look()
+            if trouble and self._waited - self.answered_at >= ASKED_S:
+                self.progress(f"cannot be followed, which changes nothing about the service: {trouble}")
                 return ""
             if self.left_behind:
                 self._warn_of_a_killed_creation()
@@ -86,14 +94,14 @@ class _Watch:
             if revision is not None and revision.ready:
                 self.progress(f"{self.name} is ready")
                 return self.name
-            if revision is not None and revision.failed:
+            if revision is not None and revision.failed and self._given_up():
                 raise self._failure(revision.problem)
-            if self._asked and revision is None and self.service is not None and self.service.failed:
+            if not self.name and self.service is not None and self.service.failed and self._long_since(self.unasked_at):
                 raise self._failure(self.service.problem)
             if self._waited >= (self.awaited.limit_s if self._asked else ASKED_S):
                 self._end()
                 return ""
-            self._show(self._stage(revision))
+            self._show(f"no answer yet: {trouble}" if trouble else self._stage(revision))
             self.session.sleep(poll_s)
             poll_s = min(2 * poll_s, POLL_S)
 
@@ -107,16 +115,35 @@ class _Watch:
         template = self.service.annotations if self.service else {}
         return template.get(self.awaited.annotation) == self.awaited.mark
 
-    def _look(self) -> Revision | None:
-        """The awaited revision, None while there is none. Raises GoogleError."""
-        if self.name:
-            return self.run.revision(self.awaited.service, self.name)
+    def _look(self) -> tuple[Revision | None, str]:
+        """The awaited revision, None while there is none, and why Google does not say, if so."""
+        try:
+            found = self.run.revision(self.awaited.service, self.name) if self.name else self._newest()
+        except GoogleError as error:
+            if self.name or error.status != 404:
+                return None, str(error)
+            found = None
+        self.answered_at = self._waited
+        if not self._asked:
+            self.unasked_at = self._waited
+        if found is None or not found.failed:
+            self.unfailed_at = self._waited
+        return found, ""
+
+    def _given_up(self) -> bool:
+        """Whether a revision that failed stays so."""
         try:
             self.service = self.run.service(self.awaited.service)
-        except GoogleError as error:
-            if error.status == 404:
-                return None
-            raise
+        except GoogleError:
+            return self._long_since(self.unfailed_at)
+        return self.service.failed or self._long_since(self.unfailed_at)
+
+    def _long_since(self, waited: float) -> bool:
+        return self._waited - waited >= SURE_S
+
+    def _newest(self) -> Revision | None:
+        """The service's newest revision where that is the awaited one. Raises GoogleError."""
+        self.service = self.run.service(self.awaited.service)
         if not self.service.created_revision:
             return None
         newest = self.run.revision(self.awaited.service, self.service.created_revision)

@@ -14,7 +14,15 @@ from tests.fakes.google.wire import Request, already_exists, not_found
 from tests.fakes.google.world import PROJECT_NUMBER, World
 
 SERVICES = "projects/{project}/locations/{location}/services"
-COMPUTED = ("uid", "createTime", "creator", "generation", "latestReadyRevision", "latestCreatedRevision")
+COMPUTED = (
+    "uid",
+    "createTime",
+    "creator",
+    "generation",
+    "observedGeneration",
+    "latestReadyRevision",
+    "latestCreatedRevision",
+)
 TRAFFIC = [{"type": "TRAFFIC_TARGET_ALLOCATION_TYPE_LATEST", "percent": 100}]
 STARTUP_FAILED = (
     "The user-provided container failed the configured startup probe checks. Logs for this revision might contain more "
@@ -155,7 +163,6 @@ class CloudRun(Jobs):
         uri = self._uri(name)
         after |= {
             "generation": generation,
-            "observedGeneration": generation,
             "updateTime": self.world.now(),
             "uri": uri,
             "urls": [uri],
@@ -166,6 +173,7 @@ class CloudRun(Jobs):
         self.resources[name] = after
         if revision is None:
             after |= {key: before[key] for key in ("terminalCondition", "conditions") if key in before}
+            after |= {"observedGeneration": generation} if "latestReadyRevision" in after else {}
             return self.operation(parent, response=self._shown(after), polls=self.operation_polls)
         return self._start(parent, after, revision)
 
@@ -223,6 +231,7 @@ class CloudRun(Jobs):
             of_service = f"Revision '{short}' is not ready and cannot serve traffic. {said}"
         else:
             service["latestReadyRevision"] = revision["name"]
+            service["observedGeneration"] = service["generation"]  # which a failure leaves where it was
         steps = [self._condition(kind, "CONDITION_SUCCEEDED", text) for kind, text in STEPS[:2]]
         reason = {"revisionReason": "HEALTH_CHECK_CONTAINER_ERROR"} if start.failure else {}
         last = [self._condition(kind, state, said) | reason for kind in ("Ready", "ContainerHealthy")]
