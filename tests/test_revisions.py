@@ -306,6 +306,14 @@ class TestAFailure:
         assert "Likely: weights and activations" in error
         assert error.endswith(end)
 
+    def test_of_a_driver_shows_what_was_found_at_the_start(self, fake: FakeGoogle, stack: ServiceStack) -> None:
+        found = "start_on_gpu: driver 535, compatibility library 580"
+        error = "(EngineCore pid=9) RuntimeError: Error 803: system has unsupported display driver / cuda driver"
+        fake.run.fail_next_revision(log=[found, *["loading"] * 40, error])
+        (said,) = (error for error in stack.up().errors if error.startswith("watch"))
+        assert f"lines:\n    {found}\n" in said
+        assert "Write serving.cudaCompatibility" in said
+
     def test_of_a_server_that_was_still_loading_names_the_window(self, fake: FakeGoogle, stack: ServiceStack) -> None:
         fake.run.start_next_revision(LOADING[:1] * 9, failure="The startup probe failed.")
         (error,) = (error for error in stack.up().errors if error.startswith("watch"))

@@ -186,7 +186,10 @@ def telling(log: Sequence[str]) -> list[str]:
     about "the root cause above" below it."""
     lines = [line for entry in log for line in entry.splitlines() if line.strip() and not _ECHO.match(line)]
     earlier = {found.group(): line for line in lines[:-TAIL] if (found := _ERROR.search(line))}
-    return [*list(earlier.values())[-3:], *lines[-TAIL:]]
+    shown = [*list(earlier.values())[-3:], *lines[-TAIL:]]
+    if re.search("driver", "\n".join(shown), re.IGNORECASE):
+        shown = [*[line for line in lines[:-TAIL] if "start_on_gpu" in line][-1:], *shown]
+    return shown
 
 
 def _of_start(problem: str, lines: Sequence[str], busy: str) -> Cause | None:

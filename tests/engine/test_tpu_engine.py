@@ -55,6 +55,23 @@ def until(true: Callable[[], bool], limit_s: float = 60) -> None:
         time.sleep(0.05)
 
 
+def test_a_gateway_that_did_not_come_up_is_tried_again_with_nothing_changed(
+    stack: Engine, google: FakeGoogle, server: FakeVllm
+) -> None:
+    serve(server, google, stack)
+    google.run.fail_next_revision(log=["nginx: [emerg] host not found in upstream"])
+    failed = stack.up(check=False)
+    assert failed.code != 0
+    (said,) = failed.errors
+    assert "did not come up" in said
+    assert "nginx: [emerg] host not found" in failed.output
+    stack.up()
+    (revisions,) = google.run.revisions.values()
+    assert len(revisions) == 2
+    assert set(stack.up().summary) == {"unchanged"}
+    assert len(revisions) == 2
+
+
 def test_the_whole_life(stack: Engine, google: FakeGoogle, server: FakeVllm) -> None:
     stack.set_secret("gemma4:hfToken", TOKEN)
     serve(server, google, stack)
