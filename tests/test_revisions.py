@@ -9,6 +9,8 @@ import pytest
 
 from infra.google.access import Access, Api
 from infra.google.run import CloudRun
+from infra.google.session import Retry
+from infra.providers import revision_attempt
 from infra.providers.revision_attempt import RevisionAttemptProvider
 from tests.fakes.google import FakeGoogle
 from tests.fakes.service_stack import NAME, SERVICE, ServiceStack, Up
@@ -138,7 +140,7 @@ class TestAnotherAttempt:
     def test_is_not_made_and_nothing_is_raised_without_project_credentials_or_network(
         self, access: Access, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("infra.google.session.time.sleep", lambda _s: None)
+        monkeypatch.setattr(revision_attempt, "ONCE_MORE", Retry(attempts=2, first_s=0))
         provider = RevisionAttemptProvider()
         provider.access = Access(
             access.project,
@@ -148,6 +150,12 @@ class TestAnotherAttempt:
         )
         place = {"project": "p", "region": "us-east4", "service": "s"}
         assert not provider.diff("s", {**place, "after": ""}, place).changes
+
+    def test_is_looked_for_without_patience(self) -> None:
+        """A network that swallows packets must not hold a preview up for minutes."""
+        provider = RevisionAttemptProvider()
+        provider.access = Access(project="p")
+        assert provider.session().timeouts.silence_s is not None
 
 
 class TestTheRow:

@@ -22,7 +22,7 @@ class TestWithoutANetwork:
             monkeypatch.setenv(api.variable, "http://127.0.0.1:9/")
         monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", "t")
         monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "demo-project")
-        monkeypatch.setattr(access, "_ONCE_MORE", Retry(attempts=2, first_s=0))
+        monkeypatch.setattr(access, "ONCE_MORE", Retry(attempts=2, first_s=0))
 
     @pytest.mark.parametrize(
         "words", [["zones", "v6e4"], ["zones"], ["tpu", "status", "v6e4"], ["tpu", "husks"], ["tpu", "husks", "v6e4"]]

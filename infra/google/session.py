@@ -62,6 +62,10 @@ class Timeouts:
     silence_s: float | None = None
 
 
+QUICK, ONCE_MORE = Timeouts(connect_s=3.0, read_s=10.0, silence_s=10.0), Retry(attempts=2, first_s=0.5)
+"""For a question that somebody waits for: without a network it is given up within seconds."""
+
+
 @dataclass(frozen=True)
 class _Call:
     method: str

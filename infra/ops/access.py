@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from infra.errors import GoogleError, SettingsError
 from infra.google.access import Access
-from infra.google.session import GoogleSession, Retry, Timeouts
+from infra.google.session import ONCE_MORE, QUICK, GoogleSession
 from infra.ops.inputs import plan_stack
 from infra.planning.plan import Plan
 from infra.planning.slices import SlicesPlan
@@ -23,14 +23,9 @@ class TpuStack:
     slices: SlicesPlan
 
 
-_QUICK = Timeouts(connect_s=3.0, read_s=10.0, silence_s=10.0)
-_ONCE_MORE = Retry(attempts=2, first_s=0.5)
-"""Somebody sits before a question: without a network the answer is there within seconds. Providers wait for minutes."""
-
-
 def session_for(file: StackFile | None, *, patient: bool = False) -> GoogleSession:
     """A session with the stack's settings. An encrypted one cannot be read here: the environment stands in for it.
-    `patient` is for what changes something."""
+    `patient` is for what changes something, which waits for minutes as the providers do; somebody sits before the rest."""
     settings = {} if file is None else {key: value for key, value in file.gcp.items() if isinstance(value, str)}
     access = Access.read(settings.get)
     if file is None and not access.project:
@@ -41,7 +36,7 @@ def session_for(file: StackFile | None, *, patient: bool = False) -> GoogleSessi
         )
     access.required_project()
     print(f"asking Google about project {access.project} …", file=sys.stderr, flush=True)
-    return GoogleSession(access) if patient else GoogleSession(access, retry=_ONCE_MORE, timeouts=_QUICK)
+    return GoogleSession(access) if patient else GoogleSession(access, retry=ONCE_MORE, timeouts=QUICK)
 
 
 def tpu_stack(stack: str) -> TpuStack:

@@ -16,12 +16,11 @@ from pulumi.dynamic import CreateResult, DiffResult, Resource, UpdateResult
 
 from infra.errors import GoogleError
 from infra.google.run import CloudRun
-from infra.google.session import GoogleSession, Retry
+from infra.google.session import ONCE_MORE, QUICK, GoogleSession
 from infra.providers.base import Provider, changed, in_place, urn_under
 
 KIND = "RevisionAttempt"
 _PLACE = ("project", "region", "service")
-_BRIEF = Retry(attempts=2)
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class RevisionAttemptProvider(Provider):
 
     def session(self) -> GoogleSession:
         """One that gives up soon: a preview must not wait for a network that is not there."""
-        return GoogleSession(self.access, retry=_BRIEF)
+        return GoogleSession(self.access, retry=ONCE_MORE, timeouts=QUICK)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Mostly there is no service yet; one that failed while nobody kept count is tried again."""
