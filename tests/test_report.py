@@ -17,7 +17,7 @@ from infra.planning.plan import Plan
 from infra.planning.planner import make_plan
 from infra.planning.quantities import read_duration
 from infra.planning.report.data import ResourceList, ResourceRow, as_json
-from infra.planning.report.diff import changes
+from infra.planning.report.diff import COMPARED, changes
 from infra.planning.report.markdown import MARKER, as_markdown
 from infra.planning.report.rows import command_lines, plan_rows, resource_lines
 from infra.planning.report.terminal import WIDTH, Fitting
@@ -386,10 +386,26 @@ class TestDifference:
             "worse",
         )
 
-    def test_a_price_that_rises_is_worse_and_a_capacity_that_rises_is_better(self) -> None:
+    def test_a_price_that_rises_is_worse_and_more_held_requests_are_better(self) -> None:
         tones = {c.subject: c.tone for c in changes(data("l4"), data("rtx6000"))}
         assert tones["$/hour running"] == "worse"
-        assert tones["Capacity"] == "better"
+        assert tones["Requests held"] == tones["KV cache"] == "better"
+
+    def test_more_instances_are_a_change(self) -> None:
+        found = changes(data("l4"), data("l4", scaling__maxInstances=2))
+        assert [(c.subject, c.before, c.after) for c in found] == [("Replicas at most", "1", "2 (+100 %)")]
+
+    def test_no_change_is_said_of_what_is_compared(self) -> None:
+        after = data("l4", scaling__requestTimeout="5m")
+        assert changes(data("l4"), after) == []
+        assert f"No change against `l4`. {COMPARED}" in as_markdown(shipped("l4"), None, data("l4"))
+
+    def test_a_longer_context_in_the_same_memory_is_not_called_better(self) -> None:
+        found = {c.subject: c for c in changes(data("l4"), data("l4", serving__maxModelLen=16384))}
+        assert (found["Capacity"].before, found["Capacity"].tone) == ("105,531 tokens", "")
+        lengths = found["Requests of full length"]
+        assert (lengths.before, lengths.after, lengths.tone) == ("12.9", "12.0 (-7 %)", "")
+        assert set(found) == {"Capacity", "Requests of full length", "--max-model-len"}
 
     def test_flags_variables_callers_and_resources_are_compared(self) -> None:
         after = data(
@@ -398,11 +414,13 @@ class TestDifference:
             serving__reasoning=False,
             serving__env={"A": "1"},
             access__invokers=["group:ml@example.com"],
+            access__deployers=["user:me@example.com"],
         )
         found = {c.subject: (c.before, c.after) for c in changes(data("l4", RESOURCES), after)}
         assert found["--reasoning-parser"] == ("gemma4", "")
         assert found["A"] == ("", "1")
         assert found["May call"] == ("", "group:ml@example.com")
+        assert found["May deploy"] == ("", "user:me@example.com")
         assert found["Resources"] == ("3", "2")
         assert found["- gcp:compute/subnetwork:Subnetwork"] == ("network-subnet", "")
 

@@ -240,6 +240,7 @@ def _quota(need: QuotaNeed) -> dict[str, Any]:
 def _cost(cost: CostEstimate, refused: bool) -> dict[str, Any]:
     return {
         "usdPerHour": exact(cost.usd_per_hour),
+        "replicas": cost.replicas,
         "usdPerHourAtMost": exact(cost.usd_per_hour_at_most),
         "usdPerMonthIdle": exact(cost.usd_per_month_idle),
         "usdPerRun": None if cost.usd_per_run is None else exact(cost.usd_per_run),

@@ -38,6 +38,10 @@ def changes(before: Json, after: Json) -> list[Change]:
     ]
 
 
+COMPARED = "Compared are verdict, machine, figures, command, members and resources; how a resource is set up is not."
+"""What a reader of `changes` must know who finds none."""
+
+
 def misshapen(data: Json) -> list[str]:
     """Where a plan in JSON form is not as `changes` reads it; empty where it may be compared. A key may be missing."""
     wrong = [path for _, path in (("", ("stack",)), *_TEXTS) if not _is_text(_at(data, path))]
@@ -86,6 +90,7 @@ _TEXTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("CUDA compatibility", ("vllm", "cudaCompatibility")),
     ("Ingress", ("access", "ingress")),
     ("May call", ("access", "invokers")),
+    ("May deploy", ("access", "deployers")),
 )
 
 
@@ -111,7 +116,9 @@ def _tone(subject: str, old: Any, new: Any) -> str:
 
 _NUMBERS: tuple[tuple[str, tuple[str, ...], Any, int], ...] = (
     ("KV cache", ("memory", "kvBytesPerDevice", "mid"), lambda v: f"{v / 1024**3:.1f} GiB a device", 1),
-    ("Capacity", ("capacity", "tokens"), lambda v: f"{v:,.0f} tokens", 1),
+    ("Capacity", ("capacity", "tokens"), lambda v: f"{v:,.0f} tokens", 0),  # grows with maxModelLen in the same memory
+    ("Requests of full length", ("capacity", "concurrencyAtMaxModelLen"), lambda v: f"{v:.1f}", 0),
+    ("Requests held", ("capacity", "requestsOfWorkload"), lambda v: f"{v:,}", 1),
     ("Requests at once", ("speed", "planned", "requests"), lambda v: f"{v}", 0),
     ("Speed alone", ("speed", "alone", "tokensPerSecond", "mid"), lambda v: f"≈ {read_rate(v)} tok/s", 1),
     ("Speed as planned", ("speed", "planned", "tokensPerSecond", "mid"), lambda v: f"≈ {read_rate(v)} tok/s", 1),
@@ -119,6 +126,7 @@ _NUMBERS: tuple[tuple[str, tuple[str, ...], Any, int], ...] = (
     ("Start from zero", ("startup", "fromZeroS", "mid"), lambda v: f"≈ {read_duration(v)}", -1),
     ("Probe window", ("probes", "startup", "windowS"), read_duration, 0),
     ("Slices end after", ("slices", "maxRunDurationS"), read_duration, 0),
+    ("Replicas at most", ("cost", "replicas"), lambda v: f"{v}", 0),
     ("$/hour running", ("cost", "usdPerHour"), read_usd, -1),
     ("$ until the slices end", ("cost", "usdPerRun"), read_usd, -1),
     ("$/month idle", ("cost", "usdPerMonthIdle"), read_usd, -1),

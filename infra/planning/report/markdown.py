@@ -7,7 +7,7 @@ from typing import Any
 
 from infra.planning.plan import Plan
 from infra.planning.report.data import ResourceList, as_json
-from infra.planning.report.diff import changes
+from infra.planning.report.diff import COMPARED, changes
 from infra.planning.report.rows import command_lines, plan_rows, resource_lines, title, wrapper_lines
 
 MARKER = "<!-- gemma4 plan {stack} -->"
@@ -41,7 +41,7 @@ def as_markdown(plan: Plan, resources: ResourceList | None, before: Mapping[str,
 def _diff_table(before: Mapping[str, Any], after: Mapping[str, Any], stack: str) -> str:
     rows = [[c.subject, _cell(c.before), _cell(c.after) + _TONES[c.tone]] for c in changes(before, after)]
     if not rows:
-        return f"No change against `{before['stack']}`."
+        return f"No change against `{before['stack']}`. {COMPARED}"
     head = "before" if before["stack"] == stack else f"`{before['stack']}`"
     return _table(["change", head, "after" if before["stack"] == stack else f"`{stack}`"], rows)
 

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from infra.planning.plan import Plan
 from infra.planning.report.data import ResourceList, as_json
-from infra.planning.report.diff import changes
+from infra.planning.report.diff import COMPARED, changes
 from infra.planning.report.rows import command_lines, plan_rows, resource_lines, title, wrapper_lines
 from infra.planning.report.terminal import plain, show
 from infra.planning.resolve import Origin
@@ -82,7 +82,7 @@ def _not_written(plan: Plan, key: str) -> str:
 def _changes(plan: Plan, resources: ResourceList | None, before: Mapping[str, Any]) -> RenderableType:
     found = changes(before, as_json(plan, resources))
     if not found:
-        return f"No change against {before['stack']}."
+        return f"No change against {before['stack']}. {COMPARED}"
     table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
     for column in ("change", str(before["stack"]), plan.stack if plan.stack != before["stack"] else "now"):
         table.add_column(column, overflow="fold")
