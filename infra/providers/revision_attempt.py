@@ -50,11 +50,11 @@ class RevisionAttemptProvider(Provider):
         return GoogleSession(self.access, retry=ONCE_MORE, timeouts=QUICK)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Mostly there is no service yet; one that failed while nobody kept count is tried again."""
+        """Remember a failed revision of a service that is there already; mostly there is none yet."""
         return CreateResult(props["service"], {**props, "after": self._failed(props)})
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """A newest revision that failed, and that no attempt has followed, is a change."""
+        """Return a change where the newest revision failed and no attempt has followed it yet."""
         failed = self._failed(news)
         followed = not failed or failed == olds.get("after")
         return in_place([*changed(olds, news, _PLACE), *([] if followed else ["after"])])
@@ -64,8 +64,8 @@ class RevisionAttemptProvider(Provider):
         return UpdateResult({**news, "after": self._failed(news) or olds.get("after") or ""})
 
     def _failed(self, props: Mapping[str, Any]) -> str:
-        """The newest revision where Cloud Run has given it up. A service that cannot be seen has none: a preview without
-        credentials or network must not fail here, and the service's own row says what is wrong."""
+        """Return the newest revision where Cloud Run has given it up, else an empty name, also where the service cannot be
+        seen: a preview without credentials or network must not fail here, and the service's own row says what is wrong."""
         try:
             return CloudRun(self.session(), props["region"]).service(props["service"]).failed_revision
         except GoogleError:
