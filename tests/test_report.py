@@ -105,6 +105,7 @@ class TestTheQuotaRow:
         ]
         zone, region = dict(plan_rows(shipped("v6e4", tpu__slices=["blue", "green"])))["Quota"]
         assert zone == "8 chips of TPUV6EPreemptiblePerProjectPerZoneForTPUAPI in us-east5-a"
+        assert "1 chip of TPUV6EPreemptible" in text(shipped("v6e1"))
         assert region.endswith("PerRegionForTPUAPI in us-east5")
         assert "Quota" not in dict(plan_rows(shipped("g4x2")))
 

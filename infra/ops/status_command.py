@@ -16,7 +16,7 @@ from infra.errors import Gemma4Error
 from infra.ops.inputs import plan_stack, project_root
 from infra.ops.output import print_json
 from infra.planning.plan import Plan
-from infra.planning.quantities import read_rate
+from infra.planning.quantities import read_rate, read_seconds
 from infra.planning.report.terminal import show
 
 _CHECK = "dynamic/gemma4:ServingCheck"
@@ -102,7 +102,7 @@ def _show(plan: Plan, check: Mapping[str, Any]) -> None:
         f"≈ {int(result['predicted_kv_tokens']):,} tokens",
         f"{int(measured):,}" if measured else "unknown",
     )
-    predicted, took = f"≈ {plan.speed.ttft_s.mid:.2f} s without network", f"{result['ttft_s']:.2f} s through it"
+    predicted, took = f"≈ {read_seconds(plan.speed.ttft_s.mid)} without network", f"{result['ttft_s']:.2f} s through it"
     table.add_row("  first token", predicted, took)
     table.add_row(
         "  alone", f"≈ {read_rate(plan.speed.alone.total.mid)} tok/s", f"{read_rate(result['tokens_per_second'])} tok/s"
