@@ -242,6 +242,18 @@ class TestTheServersOutput:
             output.collect()
         assert seen == [("DEFAULT", "2026-1", "a"), ("DEFAULT", "2026-2", "b")]
 
+    def test_may_have_two_lines_of_one_moment(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        docker, seen = Docker(Settings(), Journal(io.StringIO())), list[str]()
+        answers = [
+            [("2026-1", "a"), ("2026-2", "b"), ("2026-2", "c")],
+            [("2026-2", "b"), ("2026-2", "c"), ("2026-3", "d")],
+        ]
+        monkeypatch.setattr(docker, "lines", lambda *_: answers.pop(0))
+        output = Output(docker, lambda _severity, _stamp, text: seen.append(text))
+        output.collect()
+        output.collect()
+        assert seen == ["a", "b", "c", "d"]
+
     @pytest.mark.parametrize(
         ("line", "expected"),
         [

@@ -31,8 +31,9 @@ class Output:
                 lines = self._docker.lines(self._last, MOST_LINES if self._last else FIRST_LINES)
             except DockerError:
                 return  # the next time, then
+            read = self._last
             for stamp, text in lines:
-                if stamp > self._last:
+                if stamp > read:  # not `self._last`: two lines may be of one moment
                     self._last = stamp
                     if text and not _OF_OUR_PROBE.search(text):
                         self._add(severity(text), stamp, text)
