@@ -739,6 +739,17 @@ class TestAfterServing:
             stack.destroy()
         assert "queue" in stack.state
 
+    def test_why_a_deletion_is_refused_is_shown_while_it_is_tried_again(
+        self, stack: SliceStack, fake: FakeGoogle, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        stack.up()
+        fake.fault("DELETE", QUEUED, times=1, status=400, message="a backup runs")
+        stack.destroy()
+        shown = [line for line in capfd.readouterr().out.splitlines() if "deleting it for" in line]
+        assert ["a backup runs" in line for line in shown[:2]] == [False, True]
+        assert not any("a backup runs" in line for line in shown if line.startswith("DELETING"))
+        assert fake.leftovers() == []
+
 
 class TestTheSpec:
     def test_a_refused_patch_says_the_role_and_the_next_up_repeats_it(
@@ -850,6 +861,27 @@ class TestAFurtherSlice:
         green.up()
         assert 50 < clock.now - before < 100
         assert green.output("queue", "created")
+
+    def test_more_of_them_than_pulumi_runs_at_a_time_do_not_keep_the_first_one_from_being_asked_for(
+        self, stack: SliceStack, green: SliceStack, fake: FakeGoogle, clock: Clock
+    ) -> None:
+        """Four at a time: the first one's turn comes when one of them ends."""
+        red, amber, teal = (SliceStack(fake, clock, name) for name in ("red", "amber", "teal"))
+        began = clock.now
+
+        def fourth_and_first() -> None:
+            teal.up()
+            assert clock.now - began < 20
+            stack.up()
+
+        clock.at(2, red.up)  # in the thread of the one before, which waits meanwhile
+        clock.at(4, amber.up)
+        clock.at(6, fourth_and_first)
+        green.up()
+        assert clock.now - began < 50
+        assert [name.rpartition("-")[2] for name in fake.tpu.resources][:2] == ["teal", "blue"]
+        for one in (red, amber, teal):
+            one.destroy()
 
     def test_a_quota_for_one_is_a_warning_and_the_next_up_asks_again(
         self, stack: SliceStack, green: SliceStack, fake: FakeGoogle, capfd: pytest.CaptureFixture[str]

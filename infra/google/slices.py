@@ -44,10 +44,12 @@ def remove(
     if found is None or not is_ours(found, labels, created):
         return
 
-    def show(still: QueuedResource, waited_s: float) -> None:
+    def show(still: QueuedResource, waited_s: float, refusal: str) -> None:
         state = still.state.value
         if still.state is QueueState.PROVISIONING:
             state += ", which nobody can end before Google has decided"
+        elif refusal and still.state is not QueueState.DELETING:
+            state += f", and its deletion was refused: {refusal}"
         progress(f"{state}; deleting it for {read_duration(waited_s)} of at most {read_duration(_DELETE_S)}")
 
     zone.delete_until_gone(

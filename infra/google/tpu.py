@@ -86,13 +86,13 @@ class TpuZone:
         timeout_s: float,
         poll_s: float = POLL_S,
         created: str = "",
-        progress: Callable[[QueuedResource, float], object] = lambda found, waited_s: None,
+        progress: Callable[[QueuedResource, float, str], object] = lambda found, waited_s, refusal: None,
     ) -> None:
         """Delete with force and wait for the 404; a refusal while PROVISIONING, in the answer or in the operation, is
         asked again, ever more slowly.
 
         `created` names the generation that is meant: another one under the same id is somebody's, and is let be.
-        `progress` gets what still stands there, and for how many seconds it was waited for.
+        `progress` gets what still stands there, for how many seconds it was waited for, and why it was last refused.
         GoogleError when it is still there after `timeout_s`: it holds quota, and may cost money, until it is gone.
         """
         began = self.session.clock()
@@ -104,7 +104,7 @@ class TpuZone:
                 if found is None or (created and found.create_time != created):
                     return
                 state = f" ({found.state.value})"
-                progress(found, self.session.clock() - began)
+                progress(found, self.session.clock() - began, refusal)
                 asked = self.operation(asked.name) if asked and not asked.done else asked
                 if asked and asked.failure:
                     refusal, asked = str(self.refusal(asked)), None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from threading import BoundedSemaphore
 
 from infra.errors import GoogleError
 from infra.google.errors import is_ambiguous
@@ -17,6 +18,9 @@ _DECIDED_S = 60.0  # what Google does not offer it refuses in the operation, see
 _RECORD_S = 120.0
 _POLL_S = 2.0
 _FIRST_S = 60.0
+_WAITING = BoundedSemaphore(3)
+"""Further slices that wait for the first one at a time. Pulumi runs four of our resources at a time: a fourth would leave
+no worker to the first slice."""
 
 
 def submit(
@@ -55,16 +59,21 @@ def let_first(zone: TpuZone, queued_id: str, progress: Progress) -> None:
     """Wait until the first slice's entry stands, for a minute at most: where the quota covers one, it is that one's.
 
     Pulumi creates both at once. A dependency would order them, and on `destroy` keep the first one waiting, and paid for,
-    as long as the further one is PROVISIONING.
+    as long as the further one is PROVISIONING. Returns at once where three wait already, see `_WAITING`.
     """
-    began = zone.session.clock()
-    while zone.session.clock() + _POLL_S <= began + _FIRST_S:
-        with suppress(GoogleError):
-            first = zone.get(queued_id)
-            if first is not None and not first.state.over:
-                return
-        progress(f"waiting until {queued_id}, the first slice, has been asked for")
-        zone.session.sleep(_POLL_S)
+    if not _WAITING.acquire(blocking=False):
+        return
+    try:
+        began = zone.session.clock()
+        while zone.session.clock() + _POLL_S <= began + _FIRST_S:
+            with suppress(GoogleError):
+                first = zone.get(queued_id)
+                if first is not None and not first.state.over:
+                    return
+            progress(f"waiting until {queued_id}, the first slice, has been asked for")
+            zone.session.sleep(_POLL_S)
+    finally:
+        _WAITING.release()
 
 
 def _is_wanted(
