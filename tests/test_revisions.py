@@ -327,6 +327,19 @@ class TestAFailure:
         (error,) = (error for error in stack.up().errors if error.startswith("watch"))
         assert "not done within the startup probe's window; last it was: loading weights, 50 %" in error
 
+    def test_guesses_nothing_from_a_log_that_cannot_be_read(self, fake: FakeGoogle, stack: ServiceStack) -> None:
+        fake.run.start_next_revision(LOADING, failure="The startup probe failed.")
+        fake.fault("POST", "entries:list", status=403, message="Permission 'logging.logEntries.list' denied", times=99)
+        (error,) = (error for error in stack.up().errors if error.startswith("watch"))
+        assert "Likely" not in error
+        assert "(its log cannot be read" in error
+
+    def test_for_want_of_quota_says_where_to_look(self, fake: FakeGoogle, stack: ServiceStack) -> None:
+        fake.run.fail_next_revision("Quota exceeded for total allowable count of GPUs per project per region.")
+        (error,) = (error for error in stack.up().errors if error.startswith("watch"))
+        assert "Likely: other services, or revisions of this one that serve no longer, hold the region's GPUs" in error
+        assert "Quota row" in error
+
     def test_shows_no_hugging_face_token(self, fake: FakeGoogle, stack: ServiceStack) -> None:
         fake.run.fail_next_revision(log=["401 for hf_0123456789abcdef"])
         assert "hf_0123456789" not in "\n".join(stack.up().errors)

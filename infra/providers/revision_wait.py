@@ -66,6 +66,8 @@ class _Watch:
     """Whether it was there before this `up` asked for it, and the state knows of none."""
     busy: str = ""
     """What the log said last that the server is busy with."""
+    unread: str = ""
+    """Why the log cannot be read, if so."""
     answered_at: float = 0.0
     """Seconds into the wait at which Google answered last."""
     unasked_at: float = 0.0
@@ -159,8 +161,8 @@ class _Watch:
         if not revision.succeeded("ContainerReady"):
             return f"{self.name}: importing the image"
         self._read_log()
-        if self.busy:
-            return f"{self.name}: {self.busy}"
+        if told := self.unread or self.busy:
+            return f"{self.name}: {told}"
         if not revision.succeeded("ResourcesAvailable"):
             return f"{self.name}: image imported, starting an instance"
         return f"{self.name}: container started, waiting for its first healthy answer"
@@ -171,9 +173,9 @@ class _Watch:
             return
         self.log_read = self.session.clock()
         try:
-            self.busy = doing(self._lines(20)) or self.busy
+            self.busy, self.unread = doing(self._lines(20)) or self.busy, ""
         except GoogleError as error:
-            self.busy = f"starting; its log cannot be read: {error}"
+            self.unread = f"starting; its log cannot be read: {error}"
 
     def _lines(self, limit: int) -> tuple[str, ...]:
         source = LogSource.service(self.awaited.service, self.awaited.region, self.name)

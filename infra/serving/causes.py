@@ -89,6 +89,11 @@ _BY_WORDS = (
 )
 _BY_CONDITION = (
     Cause(
+        r"\bquota\b",
+        "other services, or revisions of this one that serve no longer, hold the region's GPUs, memory or CPUs",
+        "The plan's Quota row says what it needs; delete what holds it, or ask for more.",
+    ),
+    Cause(
         r"secret",
         "the server's account may not read the Hugging Face token yet: a fresh grant needs minutes to count",
         "Wait some minutes.",
