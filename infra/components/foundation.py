@@ -76,7 +76,7 @@ class Foundation(pulumi.ComponentResource):
         return [grant, *self._token_ready]
 
     def settled(self, role: str, made: Sequence[pulumi.Resource]) -> pulumi.Resource:
-        """What to depend on instead of accounts and grants: there once they and the APIs count, if they are new."""
+        """Return what to depend on instead of new accounts and grants: it is there once Google acts on them and the APIs."""
         return Settled(
             f"{self._name}-settled-{role}",
             SettledInputs(

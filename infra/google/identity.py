@@ -2,7 +2,7 @@
 
 Impersonating the stack's invoker account comes first: it works for a person, a service account and workload identity
 federation alike. Then the caller's own identity, then gcloud. All of them use the service's base URL as the audience.
-Whoever is refused with a token says so (`forget`): the next one begins at the first way again, whose grant may count by then.
+After a refused token call `forget`: the next one is tried the first way again, whose grant may count by then.
 """
 
 from __future__ import annotations

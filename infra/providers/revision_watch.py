@@ -53,7 +53,7 @@ class RevisionWatchProvider(Provider):
         return CreateResult(props["service"], self._followed(props, first=True))
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Another template is another revision; one that was not followed to its end is looked for again."""
+        """Return a change for another template, and for a revision that was not followed to its end."""
         return in_place([*changed(olds, news, _TRIGGERS), *([] if olds.get("revision") else ["revision"])])
 
     def update(self, _id: str, _olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:

@@ -33,7 +33,7 @@ class SettledInputs:
 
 
 class Settled(Resource, module="gemma4", name=KIND):
-    """What needs the grants depends on this, and this on them."""
+    """The time between grants and what needs them, which depends on this resource as this one does on the grants."""
 
     def __init__(self, name: str, args: SettledInputs, opts: pulumi.ResourceOptions) -> None:
         urn = None if opts.parent is None else urn_under(opts.parent, KIND, name)
@@ -42,7 +42,7 @@ class Settled(Resource, module="gemma4", name=KIND):
 
 
 class SettledProvider(Provider):
-    """Waits when something is new. Begun when the last grant is there, since Pulumi makes dependencies first."""
+    """Waits where something is new. Pulumi makes the grants first, so the wait begins after the last one."""
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Wait."""
@@ -50,7 +50,7 @@ class SettledProvider(Provider):
         return CreateResult("settled", props)
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Another grant, account or API, or one that is gone."""
+        """Return a change where a grant, account or API is new or gone."""
         return in_place(changed(olds, news, ("after",)))
 
     def update(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
