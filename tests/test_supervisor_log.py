@@ -193,14 +193,29 @@ class TestEntriesThatWait:
         assert kept[-MOST_WAITING:] == [str(number) for number in range(2 * MOST_WAITING, 3 * MOST_WAITING)]
         assert max(map(len, sent)) == cloud_log.MOST_SENT
 
+    def test_fit_into_a_request_whatever_is_printed(self, log: CloudLog, monkeypatch: pytest.MonkeyPatch) -> None:
+        sizes: list[int] = []
+
+        def take(*_: object, body: bytes, **__: object) -> Reply:
+            assert json.loads(body)["entries"]
+            sizes.append(len(body))
+            return Reply(200, {}, b"{}")
+
+        monkeypatch.setattr(cloud_log, "call", take)
+        for number in range(cloud_log.MOST_SENT):
+            log.add_line("INFO", f"2026-11-21T10:00:00.{number:09d}Z", "\N{SNAKE}" * 5000)
+        log.flush()
+        assert 1_000_000 < sizes[0] < 10_000_000
+
+    @pytest.mark.parametrize("status", [400, 413])
     def test_that_are_refused_always_are_complained_of_once(
-        self, log: CloudLog, monkeypatch: pytest.MonkeyPatch
+        self, log: CloudLog, monkeypatch: pytest.MonkeyPatch, status: int
     ) -> None:
         tries: list[bytes] = []
 
         def refuse(*_: object, body: bytes, **__: object) -> Reply:
             tries.append(body)
-            return Reply(400, {}, b"invalid")
+            return Reply(status, {}, b"invalid")
 
         monkeypatch.setattr(cloud_log, "call", refuse)
         monkeypatch.setattr(log._journal, "listener", log.add)

@@ -25,7 +25,10 @@ from .web import Unreachable, call
 NAME = "gemma4"
 MOST_WAITING = 2000
 MOST_SENT = 500
-"""Entries in memory, and in one request, which may have 10 MB; an entry has 2 KB at most, see `journal`."""
+"""Entries in memory, and in one request, which may have 10 MB: a text has 2,000 characters at most (see `journal`), each
+of up to four bytes."""
+LOST = (400, 413)
+"""Answers to a request that will never be taken as it stands; with `partialSuccess` its good entries were."""
 ANSWER_S = 10.0
 LAST_S = 3.0
 """For the last entries of a process that ends."""
@@ -83,7 +86,7 @@ class CloudLog(threading.Thread):
             return  # the journal has it
 
     def _send(self, timeout_s: float) -> None:
-        """All that waits. Raises Unreachable, and keeps for the next time what has not been taken."""
+        """Send all that waits. Raises Unreachable, and keeps for the next time what has not been taken."""
         if not self._sending.acquire(timeout=timeout_s):
             return
         try:
@@ -100,8 +103,9 @@ class CloudLog(threading.Thread):
 
     def _write(self, body: Mapping[str, Any], timeout_s: float) -> None:
         headers = {"Authorization": f"Bearer {self._metadata.token()}", "Content-Type": "application/json"}
-        reply = call("POST", self._url, timeout_s=timeout_s, headers=headers, body=json.dumps(body).encode())
-        if reply.status == 400:  # as it stands it will never be taken; with `partialSuccess` the good entries were
+        data = json.dumps(body, ensure_ascii=False).encode()
+        reply = call("POST", self._url, timeout_s=timeout_s, headers=headers, body=data)
+        if reply.status in LOST:
             if not self._has_refused:
                 self._journal.warning("report", f"Cloud Logging refused entries: {' '.join(reply.text.split())[:300]}")
             self._has_refused = True

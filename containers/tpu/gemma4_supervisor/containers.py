@@ -107,8 +107,8 @@ class Docker:
             env_file.unlink(missing_ok=True)
 
     def _rights(self, spec: Spec) -> list[str]:
-        """What the server gets of the machine: the chips, and memory that they may write to. All of it where it is asked
-        for, or where the chips are not where they are looked for."""
+        """Docker's options for what the server gets of the machine: the chips, and memory that they may write to. All of
+        the machine where the specification asks for it, or where no chip is found."""
         if spec.privileged:
             return ["--privileged"]
         if (self._device_dir / "vfio").is_dir():  # v5e and later

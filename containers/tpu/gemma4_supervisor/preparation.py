@@ -114,7 +114,7 @@ class Preparation(threading.Thread):
         return self._tools.docker.pull(self.spec.image, self.spec.registry, token, self._abandoned)
 
     def _make_room_on_disk(self) -> None:
-        """A full disk fails the pull, at each try: rather go without the image that only going back would need."""
+        """Remove images that do not run where the disk may not hold the pull: a full one would fail it at each try."""
         settings, record, docker = self._tools.settings, self._tools.record, self._tools.docker
         free = shutil.disk_usage(settings.state_dir).free
         if free >= settings.image_gib * GIB:
@@ -128,7 +128,7 @@ class Preparation(threading.Thread):
             self._tools.journal.warning("image-removed", text, images=gone)
 
     def _address(self) -> str:
-        """Asked for at each start, as a reboot may have brought another; for a restart, the last one is better than none."""
+        """The machine's address now, as a reboot may have brought another; for a restart, the last one is better than none."""
         try:
             return self._tools.metadata.address()
         except Unreachable:

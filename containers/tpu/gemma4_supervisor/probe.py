@@ -92,7 +92,7 @@ class Server:
         return finding
 
     def _health(self) -> Finding | None:
-        """What speaks against asking for a token; None where nothing does."""
+        """Return the finding that speaks against asking for a token; None where nothing does."""
         try:
             reply = call("GET", f"{self._url}/health", timeout_s=self._patience_s)
         except TimedOut as error:

@@ -88,7 +88,7 @@ class Program:
 
 
 def _keep_packages_as_they_are() -> None:
-    """An upgrade of docker restarts it, and ends what serves. The timers alone: one that runs is not broken off."""
+    """Mask the timers of unattended upgrades: one of docker restarts it, and ends what serves. One that runs goes on."""
     try:
         _systemctl("mask", "--now", *APT_TIMERS)
     except (InstallError, subprocess.TimeoutExpired) as error:

@@ -248,7 +248,7 @@ class Service:
             self._served(run)
 
     def _be_slow(self, run: Run, finding: Finding) -> None:
-        """Load and a server that hangs look alike for a while. So the port stays open, and only the clock decides."""
+        """Leave the port open, and let the clock decide: load and a server that hangs look alike for a while."""
         settings, seconds = self._tools.settings, time.monotonic()
         if self._slow_since is None:
             self._slow_since = seconds
@@ -260,7 +260,7 @@ class Service:
         self._tools.status.trouble("serving", f"{text} nothing for {settings.unwell_s:g} s, it is started afresh.")
 
     def _be_unwell(self, run: Run, finding: Finding) -> None:
-        """Errors are quick, and would draw a gateway's load: the port closes at once, and opens with the next token."""
+        """Close the port at once, as errors are quick and would draw a gateway's load; it opens with the next token."""
         if self.phase is not Phase.UNWELL:
             self._enter(Phase.UNWELL)
         if self._slot.port != "closed":
