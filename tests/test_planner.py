@@ -331,6 +331,12 @@ class TestQuotas:
             assert all(amount in fault.fact for amount in beyond)
             assert "https://console.cloud.google.com/iam-admin/quotas" in fault.fix
 
+    def test_a_size_that_somebody_chose_is_offered_to_be_left_out_where_that_suffices(self) -> None:
+        (fault,) = (fault for fault in plan(RTX, scaling__cpu=44).warnings if fault.key == "accelerator")
+        assert fault.fact.startswith("one instance needs 80 GiB of MemAllocPerProjectRegion, 44 vCPU of Cpu")
+        assert fault.fix.endswith("ask for more, or leave scaling.cpu out.")
+        assert "leave" not in next(fault.fix for fault in plan(RTX).warnings if fault.key == "accelerator")
+
     def test_the_number_of_instances_offered_instead_is_one_that_a_usual_project_holds(self) -> None:
         def offered(base: Mapping[str, Any], **typed: Any) -> str:
             return next(fault.fix for fault in plan(base, **typed).warnings if fault.key == "scaling.maxInstances")
@@ -465,6 +471,10 @@ class TestAProfileWithoutEffect:
     def test_only_what_somebody_wrote_is_told_with_what_decides_instead(self) -> None:
         (fault,) = (one for one in plan(RTX, profile="latency", serving__maxNumSeqs=5).warnings if one.key == "profile")
         assert fault.fact == "latency changes nothing here: serving.maxNumSeqs is 5 by the command line."
+        assert fault.fix == "Take it out, or serving.maxNumSeqs, which the profile then chooses."
+        (fault,) = (one for one in plan(MOE, profile="latency").warnings if one.key == "profile")
+        assert fault.fact.endswith("by the recipe.")
+        assert fault.fix == "Take it out, or write serving.maxNumSeqs yourself."
         assert not [
             one for one in plan(RTX, profile="balanced", serving__maxNumSeqs=5).warnings if one.key == "profile"
         ]

@@ -15,7 +15,7 @@ _TERMS = {
     "many tokens, so how many requests, run at once. See serving.maxModelLen and serving.kvCacheDtype.",
     "mtp": "Multi-token prediction: a small assistant model drafts tokens that the model checks in one step. See "
     "serving.speculation.method.",
-    "speculative decoding": "Somebody cheap drafts tokens, the model checks them in one step: faster alone, the same text. "
+    "speculative decoding": "A cheap drafter proposes tokens, the model checks them in one step: faster alone, the same text. "
     "See serving.speculation.",
     "qat": "Quantization-aware training: the checkpoint was trained to lose little in 4 bits. Such models end in qat-w4a16.",
     "w4a16": "Weights of 4 bits, activations of 16: a quarter of the memory of bf16; on GPUs only.",
@@ -35,6 +35,9 @@ _TERMS = {
     "invoker": "Who may call the endpoint. See access.invokers.",
     "deployer": "Who runs `pulumi up`, and so may take the invoker account's tokens for the check. See access.deployers.",
     "recipe": "Settings known to suit a model on a machine; they lie under the stack file. The plan's `Basis` names them.",
+    "quota": "How much of a kind of machine Google lets a project have in a region or zone. The plan's `Quota` names each that "
+    "the stack is counted against, what it needs, and what a new project usually has.",
+    "tight": "The verdict on a plan that may fit or not: the known errors of the prediction reach beyond the memory.",
     "cold start": "The first request after a quiet time waits until an instance has started; the plan's `Start`. See "
     "scaling.minInstances.",
 }
@@ -49,6 +52,8 @@ _SAME = {
     "husks": "husk",
     "slices": "slice",
     "recipes": "recipe",
+    "basis": "recipe",
+    "quotas": "quota",
     "scale to zero": "cold start",
 }
 

@@ -69,13 +69,15 @@ def profile_without_effect(
     written = origins.get("profile") in WRITTEN and settings.profile != "balanced"
     if not written or Origin.PROFILE in origins.values():
         return
-    seqs = settings.serving.max_num_seqs
+    seqs, fix = settings.serving.max_num_seqs, "Take it out, or write serving.maxNumSeqs yourself."
     if seqs is not None:
-        why = f"serving.maxNumSeqs is {seqs} by the {origins['serving.maxNumSeqs']}"
+        by = origins["serving.maxNumSeqs"]
+        why = f"serving.maxNumSeqs is {seqs} by the {by}"
+        fix = "Take it out, or serving.maxNumSeqs, which the profile then chooses." if by in WRITTEN else fix
     else:
         chosen, balanced = knee(settings.profile), knee("balanced")
         if chosen.max_num_seqs != balanced.max_num_seqs:
             return
         why = f"balanced runs {balanced.max_num_seqs} requests at once as well, {_LIMITS[chosen.limited_by]}"
     fact = f"{settings.profile} changes nothing here: {why}."
-    yield Fault("profile", fact, "Nothing follows from it.", "Take it out, or write serving.maxNumSeqs yourself.")
+    yield Fault("profile", fact, "Nothing follows from it.", fix)

@@ -56,10 +56,23 @@ def check_quotas(needs: Sequence[QuotaNeed], accelerator: Accelerator, instance:
     consequence = "With no more than that, Cloud Run refuses the service after images and weights are in place."
     fix = f"Before the first up, look at {WHERE} and ask for more"
     if instance.max_instances == 1:
-        yield Fault("accelerator", f"one {accelerator.id} needs {fact}", consequence, f"{fix}.")
+        smaller = [f"leave {key} out" for key in _enlarged(beyond, accelerator)]
+        yield Fault("accelerator", f"one instance needs {fact}", consequence, f"{', or '.join([fix, *smaller])}.")
     else:
         fix += f", or write scaling.maxInstances: {fewer}." if fewer else "."
         yield Fault("scaling.maxInstances", f"{instance.max_instances} instances need {fact}", consequence, fix)
+
+
+def _enlarged(beyond: Sequence[QuotaNeed], accelerator: Accelerator) -> Iterator[str]:
+    """The settings that alone make an instance larger than a usual project holds: its machine's own size would pass."""
+    limits = accelerator.cloud_run
+    if limits is None:
+        return
+    own = {MEMORY: ("scaling.memoryGib", limits.default_memory_gib), CPU: ("scaling.cpu", limits.default_cpu)}
+    for need in beyond:
+        key, size = own.get(need.quota.id, ("", 0))
+        if key and size <= (need.quota.default or 0):
+            yield key
 
 
 def update_note(needs: Sequence[QuotaNeed]) -> Iterator[str]:
