@@ -124,6 +124,12 @@ class TestWhereItIsPulledFrom:
         assert built.images["serving"].pull == f"{MIRROR}/serving:test"
         assert built.images["serving"].upstream == f"{host}/o/vllm:v0.32.0"
 
+    @pytest.mark.parametrize("path", ["vllm:v0.32.0", "my-project/vllm:v0.32.0"])
+    def test_a_name_without_project_or_repository_is_refused(self, path: str) -> None:
+        (refused,) = about_image(plan(f"us-docker.pkg.dev/{path}").refusals)
+        assert "is too short for an image in Artifact Registry." in refused
+        assert "REGION-docker.pkg.dev/PROJECT/REPOSITORY/IMAGE:TAG" in refused
+
     @pytest.mark.parametrize("mode", ["mirror", "build"])
     def test_staging_and_gateway_come_from_where_they_came(self, mode: str) -> None:
         images = plan("vllm/vllm-tpu:v0.32.0", TPU, mode).images

@@ -61,6 +61,10 @@ def image_note(settings: Settings, accelerator: Accelerator, names: Names) -> It
 
 
 def _pulled(settings: Settings, name: ImageName) -> Iterator[Fault]:
+    if name.host.endswith("-docker.pkg.dev") and name.path.count("/") < 2:
+        fact = f"{name.host}/{name.path} is too short for an image in Artifact Registry."
+        consequence = "It could not be pulled, which shows only after the weights are in place."
+        yield Fault(_KEY, fact, consequence, "Write REGION-docker.pkg.dev/PROJECT/REPOSITORY/IMAGE:TAG.")
     if name.on_docker_hub or name.on_google or settings.images.mode == "build":
         return
     yield Fault(
