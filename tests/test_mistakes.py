@@ -48,7 +48,7 @@ def gemma4(project: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> I
     monkeypatch.setenv("NO_GCE_CHECK", "true")
     monkeypatch.setenv("CLOUDSDK_CONFIG", str(project / "no-gcloud"))
     monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
-    monkeypatch.setattr(access, "_ONCE_MORE", Retry(attempts=2, first_s=0))
+    monkeypatch.setattr(access, "ONCE_MORE", Retry(attempts=2, first_s=0))
     yield command(capsys)
     for left in (*project.glob("Pulumi.x.*"),):
         shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
