@@ -150,10 +150,16 @@ class TestText:
     def test_every_prediction_says_that_it_is_one(self) -> None:
         for name in NAMES:
             rows = dict(plan_rows(shipped(name)))
-            assert all(subject in rows for subject in ("Fits", "Capacity", "Speed", "Start", "Cost", "Access", "Basis"))
+            assert all(subject in rows for subject in ("Fits", "Capacity", "Speed", "Start", "Cost", "Basis"))
             for subject in ("Capacity", "Speed", "Start"):
                 assert rows[subject][0].startswith("≈")
             assert re.search(r"±|−\d+/\+\d+ %", rows["Speed"][0])
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_callers_and_deployers_are_spoken_of_only_where_something_is_deployed(self, name: str) -> None:
+        plan = shipped(name)
+        told = [note for note in plan.notes if "access.deployers" in note or "access.invokers" in note]
+        assert (len(told), "Access" in dict(plan_rows(plan))) == ((2, True) if name != "g4x2" else (0, False))
 
     def test_the_command_can_be_pasted_into_a_shell(self) -> None:
         import shlex

@@ -413,4 +413,4 @@ class _Planner:
         self.notes += driver_note(self.accelerator)
         self.notes += template_note(self.settings, self.accelerator)
         self.notes += vision_note(self.settings)
-        self.notes += access_notes(self.settings, self.model)
+        self.notes += access_notes(self.settings, self.model) if self.accelerator.deployable else ()

@@ -172,7 +172,7 @@ def _best(need: Need, model: Model, accelerator: Accelerator, facts: Catalog) ->
     for changes in _variants(need, model, accelerator, facts):
         plan = _planned(model, accelerator, changes, facts)
         if plan.refused:
-            short = _Short("does not fit or cannot load", short.most_users)
+            short = _Short("too large or not to be loaded there", short.most_users)
             continue
         found = _staffed(need, plan, changes, facts)
         if isinstance(found, _Short):

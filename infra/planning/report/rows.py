@@ -38,7 +38,7 @@ def plan_rows(plan: Plan) -> list[Row]:
         *([("Slices", list(_slices(plan, plan.slices)))] if plan.slices else []),
         *([("Quota", list(_quotas(plan)))] if plan.quotas else []),
         ("Cost", list(_cost(plan))),
-        ("Access", [_access(plan)]),
+        *([("Access", [_access(plan)])] if plan.accelerator.deployable else []),
         ("Basis", list(_basis(plan))),
     ]
 
