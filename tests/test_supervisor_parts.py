@@ -322,6 +322,20 @@ class TestTheProbe:
         ]
         assert patience == [60, 60, 180, 180, 180, 60]
 
+    def test_takes_an_answer_without_the_counter_for_no_reading(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        readings = [Reply(200, {}, b"vllm:generation_tokens_total 9.0\n"), Reply(503, {}, b"busy")] * 4
+
+        def hung(_method: str, url: str, **_: Any) -> Reply:
+            if url.endswith("/metrics"):
+                return readings.pop()
+            if url.endswith("/health"):
+                return Reply(200, {}, b"")
+            raise TimedOut("silent")
+
+        monkeypatch.setattr(probe, "call", hung)
+        server = probe.Server(Settings(), "10.0.0.2", 8000, lambda: "m")
+        assert [server.look().condition for _ in range(4)] == [Condition.SLOW] * 4
+
 
 class ScriptedServer:
     """Looks at a server that answers as it is told. Answers about metrics are tokens made since the last reading."""

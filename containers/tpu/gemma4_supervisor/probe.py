@@ -135,7 +135,10 @@ class Server:
     def _has_made_tokens(self) -> bool:
         """Whether the server's counters have moved since they were last read. Raises Unreachable."""
         metrics = call("GET", f"{self._url}/metrics", timeout_s=self._patience_s)
-        before, self._tokens = self._tokens, sum(float(value) for value in TOKENS.findall(metrics.text))
+        counters = [float(value) for value in TOKENS.findall(metrics.text)]
+        if not counters:
+            return False  # an error, say: no reading, and not one of 0, after which the next would seem to have moved
+        before, self._tokens = self._tokens, sum(counters)
         return before is not None and self._tokens > before
 
 
