@@ -251,6 +251,14 @@ class TestRecommend:
         assert "gemma-4-31b-it-qat-w4a16" in gemma4("recommend", "--model", "31b-it-qat").out
         assert "…" not in gemma4("recommend").out
 
+    def test_what_a_new_project_has_no_quota_for_is_named(self, gemma4: Command) -> None:
+        shown = " ".join(gemma4("recommend", "--model", "12b", "--users", "100", "--top", "3").out.split())
+        assert (
+            "More than a new project's usual quotas hold, so ask Google for more first: gemma-4-12b-it-qat-w4a16 on l4, "
+            "gemma-4-12b-it on rtx-pro-6000, gemma-4-12b-it-qat-w4a16 on rtx-pro-6000." in shown
+        )
+        assert "usual quotas" not in gemma4("recommend", "--model", "12b", "--top", "3").out
+
     def test_what_may_not_fit_is_named(self, gemma4: Command) -> None:
         words = ("recommend", "--model", "31b-it-qat", "--top", "20")
         rows = gemma4(*words, "--json").data["candidates"]

@@ -61,6 +61,8 @@ def _below(found: Recommendation, top: int) -> Iterator[str]:
         yield f"With MTP drafting (serving.speculation.method: mtp): {drafted}."
     if tight := _named(one for one in shown if one.plan.verdict is Verdict.TIGHT):
         yield f"May not fit, by the errors of the prediction: {tight}."
+    if wanting := _named(one for one in shown if any(need.beyond_default() for need in one.plan.quotas)):
+        yield f"More than a new project's usual quotas hold, so ask Google for more first: {wanting}."
     if len(found.candidates) > top:
         yield f"{len(found.candidates) - top} more: --top {len(found.candidates)}"
     if found.rejected:
