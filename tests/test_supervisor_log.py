@@ -23,6 +23,7 @@ from containers.tpu.gemma4_supervisor.web import Reply, Unreachable
 from infra.google.access import Access, Api
 from infra.google.logs import LogSource
 from infra.providers import serving_check
+from tests.fakes.docker import GOODBYE
 from tests.fakes.google.client import FakeTime, session
 from tests.fakes.tpu_machine import HF_TOKEN, LOG, TpuMachine
 from tests.fakes.vllm import FakeVllm
@@ -70,6 +71,11 @@ class TestWhatAnOperatorReads:
         serving.until(
             lambda: [line for line in written(serving, "output") if line in expected] == expected, "its lines"
         )
+
+    def test_has_what_a_server_printed_while_it_was_stopped(self, serving: TpuMachine) -> None:
+        serving.want("spec-b")
+        serving.until_serving("spec-b")
+        serving.until(lambda: GOODBYE in written(serving, "output"), "its last line")
 
     def test_is_what_the_command_asks_for(self, serving: TpuMachine) -> None:
         serving.until(lambda: written(serving, "serving"), "the journal")

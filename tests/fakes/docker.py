@@ -18,6 +18,8 @@ from typing import Any
 Answer = tuple[int, str, str]
 OK = ""
 NO_ID = "sha256:"
+GOODBYE = "INFO Shutting down"
+"""What a server prints when it is told to stop."""
 DOWN = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?"
 
 
@@ -245,6 +247,8 @@ class FakeContainer:
         threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
 
     def stop(self) -> None:
+        if self.running:
+            self.print(GOODBYE)
         self.end(0)
 
     def end(self, code: int) -> None:

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,13 +125,14 @@ class Docker:
         # The chips write to pinned memory of the host: without a limit, as the machine has nothing else to do.
         return [*options, "--cap-add", "SYS_RESOURCE", "--ulimit", "memlock=-1:-1"]
 
-    def remove(self, drain_s: float) -> None:
-        """Stop the container, giving it so long to finish, and take it away; fine if there is none."""
+    def remove(self, drain_s: float, before: Callable[[], None]) -> None:
+        """Stop the container, giving it so long to finish, call `before`, and take it away; fine if there is none."""
         found = self.container()
         if found is None:
             return
         if found.running:
             self._docker("stop", "-t", str(round(drain_s)), NAME, timeout_s=drain_s + ANSWER_S)
+        before()
         self._docker("rm", "--force", NAME)
 
     def lines(self, since: str, most: int) -> list[tuple[str, str]]:

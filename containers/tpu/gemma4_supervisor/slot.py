@@ -49,8 +49,7 @@ class Slot:
             self._set("closing", self._gate.admit_nobody_new, run)
             settle(run.spec.port, self._tools.settings.settle_s)
         self.close(run)
-        self._tools.output.collect()
-        self._tools.docker.remove(run.spec.drain_s)
+        self._tools.docker.remove(run.spec.drain_s, before=self._tools.output.collect)
 
     def watch(self, run: Run, container_id: str) -> None:
         """Look after a container that runs; its port stays as it is."""
