@@ -729,10 +729,19 @@ class TestNames:
 
 
 class TestRecommendations:
-    def test_are_ranked_by_price_and_then_by_speed_behind_what_can_be_deployed(self) -> None:
+    def test_are_ranked_by_price_and_then_by_speed_behind_what_can_be_deployed_and_what_fits(self) -> None:
         found = recommend(Need(model="31b", users=4)).candidates
-        keys = [(not one.plan.accelerator.deployable, one.usd_per_hour, -one.rate.per_stream.mid) for one in found]
+        keys = [
+            (
+                not one.plan.accelerator.deployable,
+                one.plan.verdict is Verdict.TIGHT,
+                one.usd_per_hour,
+                -one.rate.per_stream.mid,
+            )
+            for one in found
+        ]
         assert {key[0] for key in keys} == {True, False}
+        assert {key[1] for key in keys if not key[0]} == {True, False}
         assert keys == sorted(keys)
 
     def test_meet_the_need_they_were_asked_for(self) -> None:

@@ -21,6 +21,7 @@ from infra.planning.planner import make_plan
 from infra.planning.quantities import Band
 from infra.planning.settings import MOST_SEQS
 from infra.planning.speed import Rate
+from infra.planning.verdict import Verdict
 from infra.words import did_you_mean
 
 _MOST_INSTANCES = 16
@@ -89,7 +90,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """Candidates, the cheapest that can be deployed first, and how many pairs fell out for which reason."""
+    """Candidates in the order of `_rank`, and how many pairs fell out for which reason."""
 
     candidates: tuple[Candidate, ...]
     rejected: Mapping[str, int]
@@ -125,7 +126,10 @@ def recommend(need: Need, *, facts: Catalog | None = None) -> Recommendation:
                 rejected["too dear"] += 1
                 dear.append(found)
     return Recommendation(
-        tuple(sorted(candidates, key=_rank)), dict(rejected), min(dear, key=_rank, default=None), most_users
+        tuple(sorted(candidates, key=_rank)),
+        dict(rejected),
+        min(dear, key=lambda one: (not one.plan.accelerator.deployable, *_price(one)), default=None),
+        most_users,
     )
 
 
@@ -142,8 +146,15 @@ def _check(need: Need) -> None:
             raise SettingsError.of(f"--{key}", "is not a number.", fix="Write for example 5, or leave it out.")
 
 
-def _rank(candidate: Candidate) -> tuple[bool, float, float]:
-    return not candidate.plan.accelerator.deployable, candidate.usd_per_hour, -candidate.rate.per_stream.mid
+def _rank(candidate: Candidate) -> tuple[bool, bool, float, float]:
+    """Sort what can be deployed before what is only planned, what fits before what may not, then as `_price` does."""
+    plan = candidate.plan
+    return not plan.accelerator.deployable, plan.verdict is not Verdict.FITS, *_price(candidate)
+
+
+def _price(candidate: Candidate) -> tuple[float, float]:
+    """Sort by price, and by speed where the price is the same."""
+    return candidate.usd_per_hour, -candidate.rate.per_stream.mid
 
 
 def _affordable(need: Need, candidate: Candidate) -> bool:
@@ -181,7 +192,7 @@ def _best(need: Need, model: Model, accelerator: Accelerator, facts: Catalog) ->
             return found  # too dear perhaps, but no variant needs fewer replicas
         else:
             dear.append(found)
-    return min(dear, key=_rank, default=short)
+    return min(dear, key=_price, default=short)
 
 
 def _planned(model: Model, accelerator: Accelerator, changes: Mapping[str, Any], facts: Catalog) -> Plan:
