@@ -307,6 +307,21 @@ class TestSubmission:
             stack.up()
         assert (list(stack.state), queued(fake)) == (["removal"], [])
 
+    def test_a_refusal_that_comes_after_its_entry_was_looked_for_is_one_sentence(
+        self, stack: SliceStack, fake: FakeGoogle, clock: Clock
+    ) -> None:
+        fake.tpu.configure(pace=None, operation_polls=1_000_000)
+
+        def refuse() -> None:
+            (operation,) = fake.world.operations.values()
+            operation.error, operation.polls = LATE_QUOTA, 0
+            fake.tpu.resources.clear()
+
+        clock.at(80, refuse)
+        with refused(QUOTA, ZONE, "limit 4"):
+            stack.up()
+        assert (list(stack.state), queued(fake)) == (["removal"], [])
+
     def test_a_refusal_that_leaves_its_entry_behind_is_asked_anew_in_the_end(
         self, stack: SliceStack, fake: FakeGoogle
     ) -> None:
@@ -793,9 +808,7 @@ class TestTheSpec:
 class TestAFurtherSlice:
     @pytest.fixture
     def green(self, fake: FakeGoogle, clock: Clock, stack: SliceStack) -> SliceStack:
-        made = SliceStack(fake, clock, "green")
-        made.behind = NAME
-        return made
+        return SliceStack(fake, clock, "green")
 
     @pytest.fixture(autouse=True)
     def _destroyed(self, green: SliceStack) -> Iterator[None]:

@@ -121,12 +121,14 @@ def _recorded(zone: TpuZone, queued_id: str, operation: Operation) -> QueuedReso
     """
     with suppress(GoogleError):  # the entry tells as well, if it can be read
         operation = zone.followed(operation, limit_s=_DECIDED_S, poll_s=_POLL_S)
+    found: QueuedResource | None = None
+    if not operation.failure:
+        with suppress(GoogleError):
+            found = _look(zone, queued_id)
+            operation = operation if found else zone.operation(operation.name)  # what ended it may have come later
     if operation.failure:
         raise zone.refusal(operation)
-    try:
-        return _look(zone, queued_id)
-    except GoogleError:
-        return None
+    return found
 
 
 def _look(zone: TpuZone, queued_id: str) -> QueuedResource | None:

@@ -80,7 +80,7 @@ class SliceStack:
             "urn": None,
         } | changes
         self.wait_s = 1200
-        self.behind = ""
+        self.behind = self.inputs["behind"]
         self.state: dict[str, Kept] = {}
         self.done: list[str] = []
         self._replaced: list[tuple[str, Kept]] = []
