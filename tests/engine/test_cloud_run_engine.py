@@ -215,6 +215,27 @@ class TestLifecycle:
         stack.destroy()
         assert google.leftovers() == []
 
+    def test_a_docker_hub_account_and_a_dotted_key_reach_google(
+        self, tmp_path: Path, google: FakeGoogle, server: FakeVllm
+    ) -> None:
+        secret = "projects/demo-project/secrets/hub-token"
+        google.secretmanager.resources[secret] = {"name": secret, "replication": {"automatic": {}}}
+        stack = engine(tmp_path, google, "l4")
+        stack.configure({"gemma4:images": {"dockerHubUser": "me", "dockerHubSecret": "hub-token"}})
+        stack.run("config", "set", "gemma4:serving.maxModelLen", "4096")
+        serve(server, google, stack)
+        stack.up()
+
+        (repository,) = google.sent("POST", "/repositories")
+        login = repository.body["remoteRepositoryConfig"]["upstreamCredentials"]["usernamePasswordCredentials"]
+        assert login == {"username": "me", "passwordSecretVersion": f"{secret}/versions/latest"}
+        (grant,) = google.sent("POST", f"{secret}:setIamPolicy")
+        (member,) = grant.body["policy"]["bindings"][0]["members"]
+        assert member.endswith("@gcp-sa-artifactregistry.iam.gserviceaccount.com")
+        (service,) = (one for one in google.sent("POST", "/locations/us-east4/services") if ":" not in one.path)
+        assert '"--max-model-len", "4096"' in json.dumps(service.body)
+        assert set(stack.up().summary) == QUIET
+
     def test_refused_settings_stop_before_any_resource(self, tmp_path: Path, google: FakeGoogle) -> None:
         stack = engine(tmp_path, google, "l4-31b")
         stack.configure({"gemma4:serving": {"cpuOffloadGb": 0}})
