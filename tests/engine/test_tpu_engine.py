@@ -264,7 +264,8 @@ def test_credentials_that_expire_while_waiting_are_one_error(
     slices.configure({"gemma4:tpu": {"slices": slices_asked}})
     google.tpu.configure(stop_at="WAITING_FOR_RESOURCES")
     process = slices.start("up", "--yes", "--skip-preview")
-    until(lambda: len(google.sent("GET", QUEUED)) > 3)
+    entries = [f"/queuedResources/gemma4-v6e4-{name}" for name in slices_asked]
+    until(lambda: all(len(google.sent("GET", entry)) > 3 for entry in entries))  # both are asked for and waited for
     google.expire("fake-access-token")
     text, _ = process.communicate(timeout=60)
     google.expired.clear()
