@@ -13,7 +13,14 @@ import pytest
 
 from infra.errors import GoogleError
 from infra.google.access import Access
-from infra.google.identity import IdentityTokens, expiry, gcloud_token, outlast_fresh_grants
+from infra.google.identity import (
+    GRACE_S,
+    PAUSE_S,
+    IdentityTokens,
+    expiry,
+    gcloud_token,
+    outlast_fresh_grants,
+)
 from infra.providers import serving_check
 from infra.providers.serving_check import ServingCheckProvider
 from infra.serving.check import run_check
@@ -115,6 +122,37 @@ class TestKeeping:
     @pytest.mark.parametrize("token", ["", "abc", "a.b.c", "a.e30.c"])
     def test_a_token_without_a_readable_end_is_never_kept(self, token: str) -> None:
         assert expiry(token) == 0
+
+
+class TestASecondBestToken:
+    """Made another way, since acting as the invoker was refused."""
+
+    @pytest.fixture
+    def tokens(self, fake: FakeGoogle, time: FakeTime) -> IdentityTokens:
+        fake.iamcredentials.refuse(INVOKER)
+        mine = id_token(URL, "me@example.com", time.now + 3600, 1)
+        return IdentityTokens(session(fake, time), invoker=INVOKER, own=unable, gcloud=lambda _: mine)
+
+    def test_gives_way_to_the_invoker_s_once_the_grant_counts_though_nobody_says_it_was_refused(
+        self, tokens: IdentityTokens, fake: FakeGoogle, time: FakeTime
+    ) -> None:
+        assert claims(tokens.token(URL))["email"] == "me@example.com"
+        fake.iamcredentials.allow(INVOKER)
+        assert claims(tokens.token(URL))["email"] == "me@example.com", "asked for again only after a pause"
+        time.sleep(PAUSE_S)
+        assert claims(tokens.token(URL))["email"] == INVOKER
+        assert tokens.way == f"made acting as {INVOKER}"
+        time.sleep(PAUSE_S)
+        tokens.token(URL)
+        assert len(fake.sent("POST", "generateIdToken")) == 2, "the right one is kept"
+
+    def test_is_kept_once_no_grant_can_be_fresh_any_more(
+        self, tokens: IdentityTokens, fake: FakeGoogle, time: FakeTime
+    ) -> None:
+        for _ in range(100):
+            tokens.token(URL)
+            time.sleep(PAUSE_S)
+        assert len(fake.sent("POST", "generateIdToken")) == 1 + GRACE_S / PAUSE_S
 
 
 class TestFreshGrants:

@@ -2,7 +2,8 @@
 
 Impersonating the stack's invoker account comes first: it works for a person, a service account and workload identity
 federation alike. Then the caller's own identity, then gcloud. All of them use the service's base URL as the audience.
-After a refused token call `forget`: the next one is tried the first way again, whose grant may count by then.
+The invoker's grant may be minutes old and not count yet: until `GRACE_S` after it was first refused, it is tried again now
+and then. After a refused token call `forget`: the next one is tried the first way again at once.
 """
 
 from __future__ import annotations
@@ -43,20 +44,43 @@ class IdentityTokens:
         self._own = own or self._own_identity
         self._gcloud = gcloud or gcloud_token
         self._kept: dict[str, str] = {}
+        self._refused_since: float | None = None
+        """When impersonation was refused first; None before that, and once it has worked."""
+        self._refused_at = 0.0
         self.way = ""
         """How the last token was made and what failed before, in words; empty before the first."""
 
     def token(self, audience: str) -> str:
         """A token for a service's base URL, good for five more minutes at least; GoogleError names the missing role."""
         kept = self._kept.get(audience)
-        if kept and expiry(kept) - self._session.clock() > RENEW_BEFORE_S:
-            return kept
-        self._kept[audience] = self._made(audience)
-        return self._kept[audience]
+        if not kept or expiry(kept) - self._session.clock() <= RENEW_BEFORE_S:
+            kept = self._made(audience)
+        elif self._may_count_by_now():
+            kept = self._better(audience) or kept
+        self._kept[audience] = kept
+        return kept
 
     def forget(self) -> None:
         """Drop all tokens, so that the next one is made by whatever is allowed by then."""
         self._kept.clear()
+
+    def _may_count_by_now(self) -> bool:
+        """Whether a grant for the invoker may have come to count since impersonation was refused last."""
+        now = self._session.clock()
+        return (
+            self._refused_since is not None
+            and now - self._refused_since <= GRACE_S
+            and now - self._refused_at >= PAUSE_S
+        )
+
+    def _better(self, audience: str) -> str | None:
+        """The invoker's token, None where impersonation is refused still."""
+        try:
+            token = self._impersonated(audience)
+        except GoogleError:
+            return None
+        self.way = f"made acting as {self._invoker}"
+        return token
 
     def _made(self, audience: str) -> str:
         refusals: list[str] = []
@@ -81,7 +105,14 @@ class IdentityTokens:
     def _impersonated(self, audience: str) -> str:
         path = f"projects/-/serviceAccounts/{self._invoker}:generateIdToken"
         body = {"audience": audience, "includeEmail": True}
-        return str(self._session.post(Api.IAM_CREDENTIALS, path, body, repeatable=True)["token"])
+        try:
+            token = str(self._session.post(Api.IAM_CREDENTIALS, path, body, repeatable=True)["token"])
+        except GoogleError:
+            self._refused_at = self._session.clock()
+            self._refused_since = self._refused_at if self._refused_since is None else self._refused_since
+            raise
+        self._refused_since = None
+        return token
 
     def _own_identity(self, audience: str) -> str:
         """A service account's key and a machine inside Google Cloud can; a person's or a federated login cannot."""
