@@ -23,7 +23,7 @@ def _program_folder() -> Path:
     checkout = Path(__file__).resolve().parents[2]
     if (checkout / "Pulumi.yaml").is_file():
         return checkout
-    from importlib.metadata import files  # only where there is no checkout: it costs a start 10 ms
+    from importlib.metadata import files  # reads every installed file's name: only without a checkout
 
     return next(
         (Path(str(file.locate())).parent for file in files("gemma4") or () if file.name == "Pulumi.yaml"), checkout

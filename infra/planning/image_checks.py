@@ -106,8 +106,8 @@ def _version(name: ImageName, accelerator: Accelerator) -> Iterator[Fault]:
     elif not OLDEST <= _minor(version) <= NEWEST:
         fact = f"vLLM {version} is outside what was compared: 0.{OLDEST} to 0.{NEWEST}."
         consequence = (
-            f"Capacity is counted as 0.{min(max(_minor(version), OLDEST), NEWEST)} does, flags are checked against "
-            f"{table}: a flag that is gone stops the server at its command line."
+            f"Capacity is counted as {counted_version(version)} does, flags are checked against {table}: a flag that is gone "
+            "stops the server at its command line."
         )
         yield Fault(_KEY, fact, consequence, f"Name {fitting}:v{table}, or read the release notes in between.")
 
