@@ -94,7 +94,7 @@ def request_end(found: QueuedResource, asked_s: float | None) -> End | None:
     until = _moment(str(policy.get("validUntilTime") or (policy.get("validInterval") or {}).get("endTime") or ""))
     if until is not None:
         return End(until, guessed=False)
-    valid_s = _seconds(str(policy.get("validUntilDuration") or ""))
+    valid_s = duration_s(str(policy.get("validUntilDuration") or ""))
     if created is None or (valid_s is None and asked_s is None):
         return None
     return End(created + (valid_s if valid_s is not None else asked_s or 0.0), guessed=valid_s is None)
@@ -121,8 +121,8 @@ def _moment(text: str) -> float | None:
         return None
 
 
-def _seconds(text: str) -> float | None:
-    """A duration as Google spells it, `14400s`."""
+def duration_s(text: str) -> float | None:
+    """Return the seconds of a duration as Google spells it, `14400s`; None where it is not one."""
     try:
         return float(text.removesuffix("s"))
     except ValueError:

@@ -10,7 +10,7 @@ from typing import Any
 
 from infra.errors import GoogleError
 from infra.google.session import GoogleSession
-from infra.google.slices import is_expired, is_ours, request_end, run_end, seconds_since_1970
+from infra.google.slices import duration_s, is_expired, is_ours, request_end, run_end, seconds_since_1970
 from infra.google.tpu import TpuZone
 from infra.google.tpu_types import Node, Provisioning, QueuedResource
 from infra.ops.slice_judgement import SliceStatus, Supervisor, judge
@@ -106,8 +106,9 @@ def _said(zone: TpuZone, node_id: str) -> Supervisor:
 
 def _run_s(queued: QueuedResource, slices: SlicesPlan) -> int | None:
     """The run duration that was granted; what the file says only where Google's record leaves it out."""
-    if queued.max_run_duration:
-        return round(float(queued.max_run_duration.removesuffix("s")))
+    granted_s = duration_s(queued.max_run_duration)
+    if granted_s is not None:
+        return round(granted_s)
     return slices.max_run_duration_s if queued.provisioning is Provisioning.FLEX_START else None
 
 
