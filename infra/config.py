@@ -11,8 +11,8 @@ from pulumi.runtime.config import CONFIG, is_config_secret
 from infra.errors import Fault, RefusedError, SettingsError
 from infra.planning.plan import Plan
 from infra.planning.planner import make_plan
-from infra.planning.settings import SECRET_KEY
-from infra.planning.stackfile import NAMESPACE, split_config
+from infra.planning.settings.declarations import SECRET_KEY
+from infra.planning.settings.stackfile import NAMESPACE, split_config
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from infra.words import printable
+from infra.suggestions import printable
 
 
 @dataclass(frozen=True)

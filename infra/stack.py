@@ -8,21 +8,21 @@ from typing import Any
 
 import pulumi
 
-from infra.components.checks import check_inputs
-from infra.components.foundation import Foundation, FoundationArgs
-from infra.components.gateway import Gateway, GatewayArgs
-from infra.components.gpu_service import GpuService, GpuServiceArgs
-from infra.components.images import Images, ImagesArgs
-from infra.components.network import Network, NetworkArgs
-from infra.components.rollout import Rollout, RolloutArgs
-from infra.components.slice_access import SliceAccess, SliceAccessArgs
-from infra.components.slice_metadata import slice_metadata
-from infra.components.slice_network import SliceNetwork, SliceNetworkArgs
-from infra.components.tpu_slice import TpuSlice, TpuSliceArgs
-from infra.components.weights import Weights, WeightsArgs
+from infra.components.cloud_run.gpu_service import GpuService, GpuServiceArgs
+from infra.components.shared.check_inputs import check_inputs
+from infra.components.shared.foundation import Foundation, FoundationArgs
+from infra.components.shared.gateway import Gateway, GatewayArgs
+from infra.components.shared.images import Images, ImagesArgs
+from infra.components.shared.network import Network, NetworkArgs
+from infra.components.shared.weights import Weights, WeightsArgs
+from infra.components.tpu.rollout import Rollout, RolloutArgs
+from infra.components.tpu.slice_access import SliceAccess, SliceAccessArgs
+from infra.components.tpu.slice_metadata import slice_metadata
+from infra.components.tpu.slice_network import SliceNetwork, SliceNetworkArgs
+from infra.components.tpu.tpu_slice import TpuSlice, TpuSliceArgs
 from infra.config import Secrets
 from infra.planning.plan import Plan
-from infra.planning.slices import SlicesPlan
+from infra.planning.platforms.tpu_slices import SlicesPlan
 from infra.providers.serving_check import ServingCheck
 
 Outputs = dict[str, Any]

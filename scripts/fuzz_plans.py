@@ -1,4 +1,4 @@
-"""Plans thousands of random stacks and holds each to the invariants of tests/plan_fuzz.py: the long form of that test.
+"""Plans thousands of random stacks and holds each to the invariants of tests/planning/plan_fuzz.py: the long form of that test.
 
 Prints how many plans ended with which verdict, and every broken invariant with the settings that broke it.
 """
@@ -9,7 +9,7 @@ import argparse
 import time
 from collections import Counter
 
-from tests.plan_fuzz import Tally, run
+from tests.planning.plan_fuzz import Tally, run
 
 
 def main() -> int:

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from infra.planning.stackfile import stack_names
+from infra.planning.settings.stackfile import stack_names
 
 ROOT = Path(__file__).resolve().parents[1]
 MARKER = "<!-- gemma4 preview -->"

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from infra.catalog import catalog
 from infra.errors import Gemma4Error
-from infra.google.access import Access
-from infra.planning.stackfile import read_stack
+from infra.google.provider_settings import Access
+from infra.planning.settings.stackfile import read_stack
 
 ROOT = Path(__file__).resolve().parents[1]
 PREVIEW = ("preview", "--refresh=false", "--non-interactive", "--color", "never")

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from infra.ops.cli import run
-from infra.ops.explain import describe_setting
-from infra.planning.resolve import known_paths
-from infra.planning.stackfile import stack_names
+from infra.ops.commands.explain import describe_setting
+from infra.planning.settings.resolve import known_paths
+from infra.planning.settings.stackfile import stack_names
 from tests.projects import ROOT
 
 GOLDEN = ROOT / "tests" / "golden"
@@ -78,7 +78,7 @@ def configuration() -> str:
 
 _HEAD = """# Configuration
 
-<!-- written by make golden from infra/planning/settings.py -->
+<!-- written by make golden from infra/planning/settings/declarations.py -->
 
 What a stack file `Pulumi.<stack>.yaml` may say under `config:`, each key with the prefix `gemma4:`. The same text is
 printed by `gemma4 explain KEY`. Only `model` and `accelerator` are needed.

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from infra.catalog.schema import Row
 from infra.errors import CatalogError
-from infra.words import similar
+from infra.suggestions import similar
 
 RowT = TypeVar("RowT", bound=Row)
 

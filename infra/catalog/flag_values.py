@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from infra.words import similar
+from infra.suggestions import similar
 
 Kind = Literal["switch", "text", "integer", "number", "size", "length", "json", "object", "text-or-object", "list"]
 

@@ -18,7 +18,7 @@ from infra.catalog.files import DATA
 from infra.catalog.flag_values import Flag, member_problem, value_problem
 from infra.catalog.schema import Source
 from infra.errors import CatalogError
-from infra.words import similar
+from infra.suggestions import similar
 
 REMOVED: Mapping[str, str] = {
     "--disable-log-requests": "Leave it out: requests are only logged with enable-log-requests.",

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from infra.errors import GoogleError
-from infra.google.access import Access, Api
-from infra.google.errors import Asked, expired, explain, not_sent
+from infra.google.api_errors import Asked, expired, explain, not_sent
+from infra.google.provider_settings import Access, Api
 
 KEY_FILE = "GOOGLE_APPLICATION_CREDENTIALS"
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from infra.google.access import Api
+from infra.google.provider_settings import Api
 from infra.google.session import GoogleSession
 
 HUGGING_FACE_TOKEN = re.compile(r"hf_[A-Za-z0-9]{8,}")

@@ -15,9 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from infra.errors import GoogleError
-from infra.google.access import Access, Api
-from infra.google.credentials import Credentials
-from infra.google.errors import (
+from infra.google.api_errors import (
     NO_ANSWER,
     NOT_SENT,
     Asked,
@@ -29,6 +27,8 @@ from infra.google.errors import (
     not_sent,
     unreachable,
 )
+from infra.google.credentials import Credentials
+from infra.google.provider_settings import Access, Api
 
 if TYPE_CHECKING:
     import requests

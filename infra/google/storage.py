@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from infra.errors import GoogleError
-from infra.google.access import Api
+from infra.google.provider_settings import Api
 from infra.google.session import GoogleSession
 
 SMALL_BYTES = 4 * 1024 * 1024  # what `read` takes into memory at most

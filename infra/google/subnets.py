@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from infra.errors import GoogleError
-from infra.google.access import Api
-from infra.google.errors import is_transient
+from infra.google.api_errors import is_transient
+from infra.google.provider_settings import Api
 from infra.google.session import GoogleSession
 
 IN_USE = (400, 409)

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from infra.errors import GoogleError
-from infra.google.access import Api
-from infra.google.errors import FAILED, Asked, failed, is_ambiguous, is_transient
+from infra.google.api_errors import FAILED, Asked, failed, is_ambiguous, is_transient
+from infra.google.provider_settings import Api
 from infra.google.refusals import Refusal
 from infra.google.session import GoogleSession
 from infra.google.tpu_types import Node, Operation, QueuedListing, QueuedResource, QueueState
-from infra.planning.quantities import read_duration
+from infra.planning.units import read_duration
 
 POLL_S = 5.0
 SLOW_POLL_S = 20.0  # between looks at what may take hours

@@ -13,8 +13,17 @@ import typer
 from typer.exceptions import TyperException
 
 from infra.errors import Gemma4Error, RefusedError, SettingsError
-from infra.ops.failures import BAD_SETTINGS, FAILED, REFUSED, in_words, misused, own_fault, report, show_traceback
-from infra.ops.streams import abandon_output, safe_output
+from infra.ops.terminal.failures import (
+    BAD_SETTINGS,
+    FAILED,
+    REFUSED,
+    in_words,
+    misused,
+    own_fault,
+    report,
+    show_traceback,
+)
+from infra.ops.terminal.safe_output import abandon_output, safe_output
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -27,10 +36,10 @@ app = typer.Typer(
 
 
 def _offer(kind: str) -> Callable[[str], list[str]]:
-    """A completion of `infra.ops.completions`, which is imported only where the shell asks."""
+    """A completion of `infra.ops.terminal.completions`, which is imported only where the shell asks."""
 
     def offer(incomplete: str) -> list[str]:
-        from infra.ops import completions
+        from infra.ops.terminal import completions
 
         offered: list[str] = getattr(completions, kind)(incomplete)
         return offered
@@ -109,7 +118,7 @@ def plan(
     Offline: memory, capacity, speed, start, cost, access, the exact vLLM command, and every resource that the real
     program would create. Exit codes: 0 planned, 2 bad settings, 3 refused because it cannot work.
     """
-    from infra.ops.plan_command import show_plan
+    from infra.ops.commands.plan import show_plan
 
     if as_json and markdown:
         raise SettingsError.of("--markdown", "cannot be combined with --json.", fix="Choose one of them.")
@@ -124,7 +133,7 @@ def stacks(as_json: AsJson = False) -> None:
 
     One line each: model, accelerator, place, verdict, capacity and $/hour; a file that cannot be read says why.
     """
-    from infra.ops.plan_command import show_stacks
+    from infra.ops.commands.plan import show_stacks
 
     show_stacks(as_json=as_json)
 
@@ -150,7 +159,7 @@ def explain(
 
     Meaning, type, default, range, and a line to copy; a group lists its members, without a key all are listed.
     """
-    from infra.ops.explain import show_setting
+    from infra.ops.commands.explain import show_setting
 
     show_setting(" ".join(key or []), as_json=as_json)
 
@@ -183,7 +192,7 @@ def recommend(
     Plans every model of the catalog on every machine, drops what does not fit, is too slow or too dear, and ranks the
     rest by price. Exit code 3: nothing meets the need.
     """
-    from infra.ops.recommend_command import show_recommendations
+    from infra.ops.commands.recommend import show_recommendations
     from infra.planning.recommend import Need
 
     need = Need(model, context, users, max_usd_per_hour, min_tokens_per_second, prompt_tokens, output_tokens)
@@ -197,7 +206,7 @@ def status(stack: Stack, as_json: AsJson = False) -> None:
 
     Beside the predictions: first token, tokens a second, KV cache, vLLM version. Reads the stack's state, wakes nothing.
     """
-    from infra.ops.status_command import show_status
+    from infra.ops.commands.status import show_status
 
     show_status(stack, as_json=as_json)
 
@@ -214,7 +223,7 @@ def pin(
     Resolves tags to digests and models to commits, online, and writes them into the catalog's lock file. HF_TOKEN may
     be needed in the environment.
     """
-    from infra.ops.pin_command import pin as pin_all
+    from infra.ops.commands.pin import pin as pin_all
 
     if pin_all(names or []):
         raise typer.Exit(1)
@@ -237,7 +246,7 @@ def zones(
     Zones that list the accelerator and take flex-start, with the quotas there and what this project's requests hold of
     them. Exit code 3: no zone has room; 1: none could be asked.
     """
-    from infra.ops.tpu_commands import show_zones
+    from infra.ops.tpu.commands import show_zones
 
     if not show_zones(stack, accelerator, every=every, as_json=as_json):
         raise typer.Exit(REFUSED)
@@ -254,7 +263,7 @@ def tpu_status(stack: Stack, as_json: AsJson = False) -> None:
     Its place in the queue, its machine, what the supervisor there is doing, the time left, and what to do next; and what
     else the stack pays for. Exit code 1: not every slice serves what is planned.
     """
-    from infra.ops.tpu_commands import show_status
+    from infra.ops.tpu.commands import show_status
 
     if not show_status(stack, as_json=as_json):
         raise typer.Exit(1)
@@ -276,7 +285,7 @@ def tpu_husks(
 
     FAILED and SUSPENDED ones serve nothing, and hold quota until they are deleted. Exit code 1: one could not be.
     """
-    from infra.ops.tpu_commands import show_husks
+    from infra.ops.tpu.commands import show_husks
 
     if not show_husks(stack, delete=delete, everybody=everybody, as_json=as_json):
         raise typer.Exit(1)

@@ -26,11 +26,11 @@ from pulumi.runtime import mocks, rpc
 from pulumi.runtime.stack import run_pulumi_func
 
 from infra.errors import Gemma4Error
-from infra.ops.inputs import Planned
+from infra.ops.plan_inputs import Planned
 from infra.planning.names import UNKNOWN_PROJECT
 from infra.planning.report.data import ResourceList, ResourceRow
-from infra.planning.resolve import laid_over
-from infra.planning.stackfile import NAMESPACE
+from infra.planning.settings.resolve import laid_over
+from infra.planning.settings.stackfile import NAMESPACE
 
 REDACTED = "[secret]"
 _STACK_TYPE = "pulumi:pulumi:Stack"

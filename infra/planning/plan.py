@@ -8,20 +8,20 @@ from typing import Any
 
 from infra.catalog import Accelerator, Architecture, Model, Quota, Recipe
 from infra.errors import Fault
-from infra.planning.budget import MemoryBudget
-from infra.planning.cost import CostEstimate
-from infra.planning.memory import KvCapacity
+from infra.planning.artifacts import ImageRef, WeightSet
+from infra.planning.cost.estimate import CostEstimate
+from infra.planning.memory.budget import MemoryBudget
+from infra.planning.memory.kv_cache import KvCapacity
+from infra.planning.memory.verdict import Verdict
 from infra.planning.names import Names
-from infra.planning.probes import StartupProbePlan
-from infra.planning.quantities import Band
-from infra.planning.resolve import Origin
-from infra.planning.settings import Settings
-from infra.planning.slices import SlicesPlan
-from infra.planning.sources import ImageRef, WeightSet
-from infra.planning.speed import SpeedEstimate, SpeedModel
-from infra.planning.startup import StartupEstimate
-from infra.planning.verdict import Verdict
-from infra.planning.vllm import Command, Engine
+from infra.planning.performance.speed import SpeedEstimate, SpeedModel
+from infra.planning.performance.startup import StartupEstimate
+from infra.planning.platforms.startup_probe import StartupProbePlan
+from infra.planning.platforms.tpu_slices import SlicesPlan
+from infra.planning.server.command import Command, Engine
+from infra.planning.settings.declarations import Settings
+from infra.planning.settings.resolve import Origin
+from infra.planning.units import Band
 
 
 @dataclass(frozen=True)

@@ -8,17 +8,10 @@ from typing import Any
 
 from infra.catalog import Accelerator, Architecture, Assistant, Catalog, Model, Platform, catalog
 from infra.errors import Fault, SettingsError
-from infra.planning.bad_settings import bad_settings
-from infra.planning.budget import ServerShape, capacity_of, device_budget, largest_max_num_seqs
-from infra.planning.charges import cost_of, rental_of
-from infra.planning.checks import check_combination, check_idle_devices
-from infra.planning.cost import CostEstimate
-from infra.planning.effects import profile_without_effect, without_effect
-from infra.planning.faults import Findings
-from infra.planning.image_checks import check_image, counted_version, image_note
-from infra.planning.memory import tensor_parallel_fault
-from infra.planning.names import names_of, region_of
-from infra.planning.notes import (
+from infra.planning.artifacts import images_of, unpinned, weights_of
+from infra.planning.checks.combination import check_combination, check_idle_devices
+from infra.planning.checks.ignored import profile_without_effect, without_effect
+from infra.planning.checks.notes import (
     access_notes,
     crowding,
     driver_note,
@@ -30,9 +23,21 @@ from infra.planning.notes import (
     unseen_image_note,
     vision_note,
 )
-from infra.planning.pace import check_pace
+from infra.planning.checks.reading_pace import check_pace
+from infra.planning.checks.serving_image import check_image, counted_version, image_note
+from infra.planning.checks.setting_values import bad_settings
+from infra.planning.checks.tpu_slices import check_slices
+from infra.planning.cost.estimate import CostEstimate
+from infra.planning.cost.of_plan import cost_of, rental_of
+from infra.planning.memory.budget import ServerShape, capacity_of, device_budget, largest_max_num_seqs
+from infra.planning.memory.kv_cache import tensor_parallel_fault
+from infra.planning.memory.verdict import judge
+from infra.planning.names import names_of, region_of
+from infra.planning.performance.speed import Knee, SpeedEstimate, SpeedModel
+from infra.planning.performance.startup import StartupEstimate
 from infra.planning.plan import Instance, Plan, QuotaNeed
-from infra.planning.probes import (
+from infra.planning.platforms.quotas import check_quotas, quota_needs, update_note
+from infra.planning.platforms.startup_probe import (
     StartupProbePlan,
     check_probe,
     check_request_timeout,
@@ -40,18 +45,8 @@ from infra.planning.probes import (
     deploy_timeout_s,
     ready_timeout_s,
 )
-from infra.planning.quantities import Band, parse_duration
-from infra.planning.quotas import check_quotas, quota_needs, update_note
-from infra.planning.resolve import Origin, Resolved, resolve
-from infra.planning.settings import MOST_SEQS, Profile, Settings
-from infra.planning.shapes import server_shape, speed_model, startup_of
-from infra.planning.slice_checks import check_slices
-from infra.planning.slices import plan_slices
-from infra.planning.sources import images_of, unpinned, weights_of
-from infra.planning.speed import Knee, SpeedEstimate, SpeedModel
-from infra.planning.startup import StartupEstimate
-from infra.planning.verdict import judge
-from infra.planning.vllm import (
+from infra.planning.platforms.tpu_slices import plan_slices
+from infra.planning.server.command import (
     MOUNT,
     TPU_WEIGHTS,
     Engine,
@@ -59,6 +54,11 @@ from infra.planning.vllm import (
     default_batched_tokens,
     effective_async,
 )
+from infra.planning.server.shapes import server_shape, speed_model, startup_of
+from infra.planning.settings.declarations import MOST_SEQS, Profile, Settings
+from infra.planning.settings.messages import Findings
+from infra.planning.settings.resolve import Origin, Resolved, resolve
+from infra.planning.units import Band, parse_duration
 
 _MOST_CONCURRENCY = 1000
 

@@ -14,15 +14,15 @@ from typing import Any, Literal
 
 from infra.catalog import Accelerator, Backend, Catalog, Model, Platform, WeightFormat, catalog
 from infra.errors import SettingsError
-from infra.planning.gateway import MAX_CONCURRENCY, MOST_IN_FLIGHT
-from infra.planning.pace import READING_SPEED
+from infra.planning.checks.reading_pace import READING_SPEED
+from infra.planning.gateway.limits import MAX_CONCURRENCY, MOST_IN_FLIGHT
+from infra.planning.memory.verdict import Verdict
+from infra.planning.performance.speed import Rate
 from infra.planning.plan import Plan
 from infra.planning.planner import make_plan
-from infra.planning.quantities import Band
-from infra.planning.settings import MOST_SEQS
-from infra.planning.speed import Rate
-from infra.planning.verdict import Verdict
-from infra.words import did_you_mean
+from infra.planning.settings.declarations import MOST_SEQS
+from infra.planning.units import Band
+from infra.suggestions import did_you_mean
 
 _MOST_INSTANCES = 16
 _SLICES = ("blue", "green", "red", "amber", "violet", "teal", "pink", "grey")

@@ -13,9 +13,9 @@ from typing import Any, NoReturn
 import pulumi
 from pulumi.dynamic import ConfigureRequest, DiffResult, ReadResult, ResourceProvider
 
-from infra.google.access import Access
+from infra.google.provider_settings import Access
 from infra.google.session import GoogleSession
-from infra.words import printable
+from infra.suggestions import printable
 
 Progress = Callable[[str], None]
 

@@ -19,10 +19,10 @@ from infra.errors import GoogleError
 from infra.google import tpu_types
 from infra.google.refusals import Refusal
 from infra.google.session import GoogleSession
-from infra.google.slices import clear, is_expired, is_ours, remove, run_end
+from infra.google.slice_records import clear, is_expired, is_ours, remove, run_end
 from infra.google.tpu import TpuZone
 from infra.google.tpu_types import Provisioning, QueueState, SliceRequest
-from infra.planning.quantities import read_duration
+from infra.planning.units import read_duration
 from infra.providers.base import Provider, changed, fail, progress_on, urn_under, warning_on
 from infra.providers.slice_submission import let_first, submit
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from infra.errors import GoogleError, ServingError
+from infra.google.cloud_run import CloudRun, Revision, Service
 from infra.google.logs import LogSource, last_lines
-from infra.google.run import CloudRun, Revision, Service
 from infra.google.session import GoogleSession
-from infra.planning.quantities import read_duration
+from infra.planning.units import read_duration
 from infra.providers.base import Progress
-from infra.serving.causes import start_failure
-from infra.serving.loading import doing
+from infra.serving.diagnosis import start_failure
+from infra.serving.loading_log import doing
 
 ASKED_S = 90.0
 """How long the service may take to show what this `up` asks of it, and Google to answer. Where it never does, the request

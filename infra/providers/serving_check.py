@@ -16,14 +16,14 @@ import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, Resource, UpdateResult
 
 from infra.errors import GoogleError, ServingError
-from infra.google.identity import IdentityTokens, outlast_fresh_grants
+from infra.google.cloud_run import CloudRun
+from infra.google.identity_tokens import IdentityTokens, outlast_fresh_grants
 from infra.google.logs import LogSource, last_lines
-from infra.google.run import CloudRun
 from infra.google.session import GoogleSession
 from infra.providers.base import Progress, Provider, changed, fail, in_place, progress_on, urn_under
-from infra.serving.answers import sentence
 from infra.serving.check import CheckExpectation, run_check
 from infra.serving.client import ServingClient
+from infra.serving.server_errors import sentence
 
 KIND = "ServingCheck"
 _TRIGGERS = ("url", "path", "generation", "expected")

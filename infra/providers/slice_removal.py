@@ -15,7 +15,7 @@ import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, Resource, UpdateResult
 
 from infra.errors import GoogleError
-from infra.google.slices import clear
+from infra.google.slice_records import clear
 from infra.providers.base import Provider, changed, fail, in_place, progress_on, remembered, urn_under
 
 KIND = "SliceRemoval"

@@ -6,8 +6,8 @@ from contextlib import suppress
 from threading import BoundedSemaphore
 
 from infra.errors import GoogleError
-from infra.google.errors import is_ambiguous
-from infra.google.slices import IDENTITY, differences, is_expired, is_ours, remove
+from infra.google.api_errors import is_ambiguous
+from infra.google.slice_records import IDENTITY, differences, is_expired, is_ours, remove
 from infra.google.tpu import TpuZone
 from infra.google.tpu_types import Operation, QueuedResource, QueueState, SliceRequest, queued_resource_body
 from infra.providers.base import Progress

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from infra.errors import GoogleError
-from infra.google.errors import is_transient
-from infra.google.slices import is_expired
+from infra.google.api_errors import is_transient
+from infra.google.slice_records import is_expired
 from infra.google.tpu import TpuZone
 from infra.google.tpu_types import Node, QueuedResource, QueueState
-from infra.planning.quantities import read_duration
+from infra.planning.units import read_duration
 from infra.providers.base import Progress
 
 ACTIVE = "ACTIVE"

@@ -15,8 +15,8 @@ import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, Resource, UpdateResult
 
 from infra.errors import GoogleError
+from infra.google.cloud_run import CloudRun, Execution, ExecutionState
 from infra.google.logs import LogSource, last_lines
-from infra.google.run import CloudRun, Execution, ExecutionState
 from infra.google.session import GoogleSession
 from infra.google.storage import Bucket
 from infra.providers.base import Progress, Provider, changed, fail, in_place, progress_on, urn_under, warning_on

@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from infra.errors import Gemma4Error, ServingError
-from infra.serving import measure, probes, samples
-from infra.serving.answers import AnswerError, Refusal
-from infra.serving.causes import failure, quoted
+from infra.serving import check_stages as probes
+from infra.serving import measure, samples
 from infra.serving.client import ChatAnswer, ChatRequest, ServingClient
+from infra.serving.diagnosis import failure, quoted
 from infra.serving.expectation import CheckExpectation, CheckResult
 from infra.serving.readiness import MODELS, READY, Wait
+from infra.serving.server_errors import AnswerError, Refusal
 
 __all__ = ["CheckExpectation", "CheckResult", "run_check"]
 

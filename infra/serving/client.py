@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from infra.errors import ServingError
-from infra.serving.answers import AnswerError, Refusal, cleaned, refused, unanswered
 from infra.serving.metrics import Metrics
+from infra.serving.server_errors import AnswerError, Refusal, cleaned, refused, unanswered
 from infra.serving.stream import ChatStream
 
 if TYPE_CHECKING:

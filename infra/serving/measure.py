@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from infra.serving.answers import AnswerError
+from infra.serving.check_stages import Ask, Notes, forced_length, said
 from infra.serving.client import ChatRequest, ServingClient
 from infra.serving.expectation import CheckExpectation
-from infra.serving.probes import Ask, Notes, forced_length, said
 from infra.serving.samples import prompt_of
+from infra.serving.server_errors import AnswerError
 from infra.serving.stream import Timing
 
 MEASURED_TOKENS = 64

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from infra.errors import GoogleError, ServingError
-from infra.serving.answers import AnswerError, Refusal
 from infra.serving.client import ServedModel, ServingClient
 from infra.serving.expectation import CheckExpectation
+from infra.serving.server_errors import AnswerError, Refusal
 
 GRACE_S = 300.0
 """A fresh grant of run.invoker may take minutes to count, a fresh address to be known."""

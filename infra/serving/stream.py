@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from infra.serving.answers import AnswerError, Refusal, cleaned, engine_failed
+from infra.serving.server_errors import AnswerError, Refusal, cleaned, engine_failed
 
 
 @dataclass(frozen=True)

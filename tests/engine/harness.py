@@ -19,7 +19,7 @@ from typing import Any
 
 import yaml
 
-from infra.ops.inputs import plan_stack
+from infra.ops.plan_inputs import plan_stack
 from infra.planning.plan import Plan
 from tests.fakes.google import FakeGoogle
 from tests.fakes.staging import stage_into

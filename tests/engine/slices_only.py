@@ -4,7 +4,7 @@ import signal
 
 import pulumi
 
-from infra.components.tpu_slice import TpuSlice, TpuSliceArgs
+from infra.components.tpu.tpu_slice import TpuSlice, TpuSliceArgs
 from infra.config import load
 
 signal.signal(signal.SIGINT, signal.SIG_DFL)

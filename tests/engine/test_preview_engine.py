@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from infra.ops.inputs import plan_stack
-from infra.ops.plan_command import list_resources
-from infra.planning.stackfile import stack_names
+from infra.ops.commands.plan import list_resources
+from infra.ops.plan_inputs import plan_stack
+from infra.planning.settings.stackfile import stack_names
 from tests.engine.harness import ROOT, TOKEN, Engine
 from tests.fakes.google import FakeGoogle
 

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from infra.planning.nginx import ENV_NAME, VPC_PATIENCE_S, launch_script, render_nginx
+from infra.planning.gateway.nginx import ENV_NAME, VPC_PATIENCE_S, launch_script, render_nginx
 from tests.fakes.slices import PATIENCE_S
 
 Body = dict[str, Any] | bytes | Iterable[bytes] | None

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from infra.components.private_service import mark_of
+from infra.components.shared.private_service import mark_of
 from infra.errors import GoogleError
-from infra.google.access import Api
+from infra.google.provider_settings import Api
 from infra.providers import revision_watch
 from infra.providers.base import Provider
-from infra.providers.revision_attempt import RevisionAttemptProvider
+from infra.providers.revision_retry import RevisionAttemptProvider
 from infra.providers.revision_watch import MARK, RevisionWatchProvider
 from tests.fakes.google import FakeGoogle
 from tests.fakes.google.client import session

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra.errors import Fault
-from infra.planning.cost import CostEstimate, LineItem
+from infra.planning.cost.estimate import CostEstimate, LineItem
+from infra.planning.performance.speed import Rate
 from infra.planning.plan import Plan, QuotaNeed
-from infra.planning.quantities import Band
-from infra.planning.slices import SlicesPlan
-from infra.planning.speed import Rate
+from infra.planning.platforms.tpu_slices import SlicesPlan
+from infra.planning.units import Band
 
 SCHEMA = 1
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from infra.planning.quantities import read_duration, read_rate, read_seconds, read_usd
+from infra.planning.units import read_duration, read_rate, read_seconds, read_usd
 
 Json = Mapping[str, Any]
 

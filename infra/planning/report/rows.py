@@ -7,12 +7,12 @@ import shlex
 from collections.abc import Iterator
 
 from infra.catalog import GIB, Platform
+from infra.planning.memory.verdict import Verdict
 from infra.planning.plan import Plan, QuotaNeed
-from infra.planning.quantities import read_duration, read_rate, read_seconds, read_usd
+from infra.planning.platforms.tpu_slices import SlicesPlan
 from infra.planning.report.data import ResourceList, ResourceRow
-from infra.planning.slices import SlicesPlan
-from infra.planning.verdict import Verdict
-from infra.planning.vllm import Engine
+from infra.planning.server.command import Engine
+from infra.planning.units import read_duration, read_rate, read_seconds, read_usd
 
 Row = tuple[str, list[str]]
 
@@ -48,7 +48,7 @@ def wrapper_lines(plan: Plan) -> list[str]:
     if not plan.command.wrapper:
         return []
     choice = plan.settings.serving.cuda_compatibility
-    return [f"# in the container behind infra/planning/start_on_gpu.sh, serving.cudaCompatibility: {choice}"]
+    return [f"# in the container behind infra/planning/server/start_on_gpu.sh, serving.cudaCompatibility: {choice}"]
 
 
 def command_lines(plan: Plan) -> list[str]:

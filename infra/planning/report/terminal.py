@@ -12,7 +12,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from infra.words import printable
+from infra.suggestions import printable
 
 WIDTH = 110
 

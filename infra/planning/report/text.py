@@ -14,7 +14,7 @@ from infra.planning.report.data import ResourceList, as_json
 from infra.planning.report.diff import COMPARED, changes
 from infra.planning.report.rows import command_lines, plan_rows, resource_lines, title, wrapper_lines
 from infra.planning.report.terminal import plain, show
-from infra.planning.resolve import Origin
+from infra.planning.settings.resolve import Origin
 
 _TONES = {"better": "green", "worse": "red", "": ""}
 _VERDICTS = {"fits": "green", "tight": "yellow", "refused": "red"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from infra.google.access import Access
+from infra.google.provider_settings import Access
 from infra.google.session import GoogleSession, Retry, Timeouts
 from tests.fakes.google.server import FakeGoogle
 

@@ -1,0 +1,160 @@
+"""The Cloud Run service with one GPU. Private: callers need `run.invoker`, and nothing here grants it to the public."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_gcp as gcp
+from pulumi_gcp.cloudrunv2 import (
+    ServiceTemplateArgs,
+    ServiceTemplateContainerArgs,
+    ServiceTemplateContainerEnvArgs,
+    ServiceTemplateContainerEnvValueSourceArgs,
+    ServiceTemplateContainerEnvValueSourceSecretKeyRefArgs,
+    ServiceTemplateContainerPortsArgs,
+    ServiceTemplateContainerReadinessProbeArgs,
+    ServiceTemplateContainerReadinessProbeHttpGetArgs,
+    ServiceTemplateContainerResourcesArgs,
+    ServiceTemplateContainerStartupProbeArgs,
+    ServiceTemplateContainerStartupProbeHttpGetArgs,
+    ServiceTemplateContainerVolumeMountArgs,
+    ServiceTemplateNodeSelectorArgs,
+    ServiceTemplateScalingArgs,
+    ServiceTemplateVolumeArgs,
+    ServiceTemplateVolumeGcsArgs,
+    ServiceTemplateVpcAccessArgs,
+    ServiceTemplateVpcAccessNetworkInterfaceArgs,
+)
+
+from infra.components.shared.foundation import Foundation
+from infra.components.shared.network import Network
+from infra.components.shared.private_service import PrivateServiceArgs, callers, private_service
+from infra.planning.plan import Plan
+from infra.planning.server.command import MOUNT, PORT
+
+_HEALTH = "/health"
+_MOUNT_OPTIONS = ("uid=1001", "gid=1001", "metadata-cache-ttl-secs=-1", "enable-buffered-read=true")
+
+
+@dataclass(frozen=True)
+class GpuServiceArgs:
+    """`network` and `bucket` are None where the server downloads its weights from Hugging Face itself."""
+
+    plan: Plan
+    image: pulumi.Output[str]
+    foundation: Foundation
+    network: Network | None
+    bucket: pulumi.Output[str] | None
+    ready: Sequence[pulumi.Resource]
+    """What must be there before an instance can start: image, weights, grants."""
+
+
+class GpuService(pulumi.ComponentResource):
+    """The service and its invokers."""
+
+    service: gcp.cloudrunv2.Service
+    callable: list[pulumi.Resource]
+    """The grants without which the endpoint refuses its callers."""
+
+    def __init__(self, name: str, args: GpuServiceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gemma4:components:GpuService", name, {}, opts)
+        self._args, self._plan = args, args.plan
+        asked = PrivateServiceArgs(
+            plan=args.plan,
+            foundation=args.foundation,
+            description=f"{args.plan.model.title} by vLLM {args.plan.engine.image_version or ''}".rstrip(),
+            template=self._template(),
+            ready=args.ready,
+            timeout_s=args.plan.deploy_timeout_s,
+        )
+        self.service = private_service(self, name, asked)
+        self.callable = callers(self, name, asked, self.service)
+        self.register_outputs({"url": self.service.uri})
+
+    def _template(self) -> ServiceTemplateArgs:
+        limits = self._plan.accelerator.cloud_run
+        instance = self._plan.instance
+        if limits is None or instance is None:
+            raise ValueError(f"{self._plan.accelerator.id} is not a Cloud Run accelerator")
+        return ServiceTemplateArgs(
+            service_account=self._args.foundation.runtime.email,
+            labels=dict(self._plan.labels),
+            execution_environment="EXECUTION_ENVIRONMENT_GEN2",
+            node_selector=ServiceTemplateNodeSelectorArgs(accelerator=limits.accelerator),
+            gpu_zonal_redundancy_disabled=not self._plan.settings.scaling.zonal_redundancy,
+            scaling=ServiceTemplateScalingArgs(
+                min_instance_count=instance.min_instances, max_instance_count=instance.max_instances
+            ),
+            max_instance_request_concurrency=instance.concurrency,
+            timeout=f"{instance.request_timeout_s}s",
+            containers=[self._container()],
+            volumes=self._volumes(),
+            vpc_access=self._vpc_access(),
+        )
+
+    def _container(self) -> ServiceTemplateContainerArgs:
+        command, instance, probe = self._plan.command, self._plan.instance, self._plan.probe
+        words = [*command.wrapper, *command.argv]
+        if instance is None or probe is None:
+            raise ValueError("a Cloud Run plan has an instance and a probe")
+        return ServiceTemplateContainerArgs(
+            name="vllm",
+            image=self._args.image,
+            commands=words[:1],
+            args=words[1:],
+            envs=self._environment(),
+            ports=ServiceTemplateContainerPortsArgs(name="http1", container_port=PORT),
+            resources=ServiceTemplateContainerResourcesArgs(
+                limits={"cpu": str(instance.cpu), "memory": f"{instance.memory_gib}Gi", "nvidia.com/gpu": "1"},
+                cpu_idle=False,  # instance-based billing, which a GPU needs
+            ),
+            startup_probe=ServiceTemplateContainerStartupProbeArgs(
+                http_get=ServiceTemplateContainerStartupProbeHttpGetArgs(path=_HEALTH, port=PORT),
+                initial_delay_seconds=probe.initial_delay_s,
+                period_seconds=probe.period_s,
+                timeout_seconds=probe.timeout_s,
+                failure_threshold=probe.failure_threshold,
+            ),
+            readiness_probe=ServiceTemplateContainerReadinessProbeArgs(
+                http_get=ServiceTemplateContainerReadinessProbeHttpGetArgs(path=_HEALTH, port=PORT),
+                period_seconds=10,
+                timeout_seconds=5,
+                failure_threshold=3,
+            ),
+            volume_mounts=[ServiceTemplateContainerVolumeMountArgs(name="weights", mount_path=MOUNT)]
+            if self._mounted
+            else None,
+        )
+
+    def _environment(self) -> list[ServiceTemplateContainerEnvArgs]:
+        plain = [
+            ServiceTemplateContainerEnvArgs(name=name, value=value) for name, value in self._plan.command.env.items()
+        ]
+        secret = self._args.foundation.token_secret
+        if secret is None or self._args.bucket is not None:
+            return plain
+        reference = ServiceTemplateContainerEnvValueSourceSecretKeyRefArgs(secret=secret, version="latest")
+        source = ServiceTemplateContainerEnvValueSourceArgs(secret_key_ref=reference)
+        return [*plain, ServiceTemplateContainerEnvArgs(name="HF_TOKEN", value_source=source)]
+
+    @property
+    def _mounted(self) -> bool:
+        return self._args.bucket is not None and self._plan.settings.weights.access == "mount"
+
+    def _volumes(self) -> list[ServiceTemplateVolumeArgs] | None:
+        if not self._mounted or self._args.bucket is None:
+            return None
+        bucket = ServiceTemplateVolumeGcsArgs(
+            bucket=self._args.bucket, read_only=True, mount_options=list(_MOUNT_OPTIONS)
+        )
+        return [ServiceTemplateVolumeArgs(name="weights", gcs=bucket)]
+
+    def _vpc_access(self) -> ServiceTemplateVpcAccessArgs | None:
+        if self._args.network is None:
+            return None
+        interface = ServiceTemplateVpcAccessNetworkInterfaceArgs(
+            network=self._args.network.network.id, subnetwork=self._args.network.subnet.id
+        )
+        return ServiceTemplateVpcAccessArgs(egress="ALL_TRAFFIC", network_interfaces=[interface])

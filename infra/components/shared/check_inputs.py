@@ -1,0 +1,54 @@
+"""From the plan to what a serving check expects: one function for Cloud Run services and for TPU slices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+
+from infra.components.shared.foundation import Foundation
+from infra.planning.plan import Plan
+from infra.providers.serving_check import ServingCheckInputs
+
+_INTERNAL = "access.ingress is internal, so the endpoint cannot be reached from where `pulumi up` runs"
+
+
+def check_inputs(
+    plan: Plan,
+    foundation: Foundation,
+    *,
+    url: pulumi.Input[str],
+    generation: pulumi.Input[str],
+    log: Mapping[str, pulumi.Input[str]],
+    path: str = "",
+) -> ServingCheckInputs:
+    """Inputs of the check of one server; `path` selects a slice behind a gateway."""
+    kv = plan.kv_tokens
+    return ServingCheckInputs(
+        url=url,
+        path=path,
+        generation=generation,
+        expected=_expected(plan),
+        predicted_kv_tokens=(int(kv.low), int(kv.mid), int(kv.high)),
+        ready_timeout_s=plan.ready_timeout_s,
+        invoker=foundation.invoker.email,
+        log=log,
+        skipped=_INTERNAL if plan.settings.access.ingress == "internal" else "",
+    )
+
+
+def _expected(plan: Plan) -> Mapping[str, Any]:
+    serving = plan.settings.serving
+    return {
+        "model": plan.model.hub_id,
+        "specHash": plan.command.spec_hash,
+        "maxModelLen": plan.engine.max_model_len,
+        "tools": serving.tools,
+        "reasoning": serving.reasoning,
+        "image": bool(serving.modalities.image),
+        "audio": bool(serving.modalities.audio),
+        "video": bool(serving.modalities.video),
+        "promptTokens": plan.settings.workload.prompt_tokens,
+        "vllmVersion": plan.engine.image_version or "",
+    }

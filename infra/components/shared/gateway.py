@@ -1,0 +1,118 @@
+"""The stable, private address of a stack's TPU slices: nginx on Cloud Run, with a foot in the VPC.
+
+Its account has no role at all. Callers need `run.invoker`, and nothing here grants it to the public. Nothing in it
+follows from a flag of the server, so that changing one leaves it alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_gcp as gcp
+from pulumi_gcp.cloudrunv2 import (
+    ServiceTemplateArgs,
+    ServiceTemplateContainerArgs,
+    ServiceTemplateContainerEnvArgs,
+    ServiceTemplateContainerPortsArgs,
+    ServiceTemplateContainerResourcesArgs,
+    ServiceTemplateContainerStartupProbeArgs,
+    ServiceTemplateContainerStartupProbeHttpGetArgs,
+    ServiceTemplateScalingArgs,
+    ServiceTemplateVpcAccessArgs,
+    ServiceTemplateVpcAccessNetworkInterfaceArgs,
+)
+
+from infra.components.shared.foundation import Foundation
+from infra.components.shared.network import Network
+from infra.components.shared.private_service import PrivateServiceArgs, callers, private_service
+from infra.planning.gateway.limits import GatewayPlan
+from infra.planning.gateway.nginx import render_nginx
+from infra.planning.plan import Plan
+
+
+@dataclass(frozen=True)
+class GatewayArgs:
+    """`addresses` by slice; a blank one is left out."""
+
+    plan: Plan
+    gateway: GatewayPlan
+    foundation: Foundation
+    network: Network
+    addresses: Mapping[str, pulumi.Output[str]]
+    ready: Sequence[pulumi.Resource]
+
+
+class Gateway(pulumi.ComponentResource):
+    """The service and its callers."""
+
+    service: gcp.cloudrunv2.Service
+    callable: list[pulumi.Resource]
+    """The grants without which the endpoint refuses its callers."""
+
+    def __init__(self, name: str, args: GatewayArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gemma4:components:Gateway", name, {}, opts)
+        self._args, self._plan, self._gateway = args, args.plan, args.gateway
+        account = args.foundation.account("gateway", args.plan.names.gateway, "forwards requests; has no role")
+        asked = PrivateServiceArgs(
+            plan=args.plan,
+            foundation=args.foundation,
+            description=f"gemma4 stack {args.plan.stack}: gateway of the TPU slices",
+            template=self._template(account),
+            ready=args.ready,
+        )
+        self.service = private_service(self, name, asked)
+        self.callable = callers(self, name, asked, self.service)
+        self.register_outputs({"url": self.service.uri})
+
+    def _template(self, account: gcp.serviceaccount.Account) -> ServiceTemplateArgs:
+        gateway, network = self._gateway, self._args.network
+        interface = ServiceTemplateVpcAccessNetworkInterfaceArgs(
+            network=network.network.id, subnetwork=network.subnet.id
+        )
+        return ServiceTemplateArgs(
+            service_account=account.email,
+            labels=dict(self._plan.labels),
+            execution_environment="EXECUTION_ENVIRONMENT_GEN2",
+            scaling=ServiceTemplateScalingArgs(
+                min_instance_count=gateway.min_instances, max_instance_count=gateway.max_instances
+            ),
+            max_instance_request_concurrency=gateway.concurrency,
+            timeout=f"{gateway.request_timeout_s}s",
+            containers=[self._container()],
+            vpc_access=ServiceTemplateVpcAccessArgs(egress="ALL_TRAFFIC", network_interfaces=[interface]),
+        )
+
+    def _container(self) -> ServiceTemplateContainerArgs:
+        gateway, probe = self._gateway, self._gateway.probe
+        return ServiceTemplateContainerArgs(
+            name="nginx",
+            image=self._plan.images["gateway"].pull,
+            commands=[gateway.command[0]],
+            args=list(gateway.command[1:]),
+            envs=[ServiceTemplateContainerEnvArgs(name=gateway.env_name, value=self._configuration())],
+            ports=ServiceTemplateContainerPortsArgs(name="http1", container_port=gateway.port),
+            resources=ServiceTemplateContainerResourcesArgs(
+                limits={"cpu": str(gateway.cpu), "memory": f"{gateway.memory_mib}Mi"},
+                cpu_idle=True,  # billed by request: between requests the kept instance costs a tenth
+            ),
+            startup_probe=ServiceTemplateContainerStartupProbeArgs(
+                http_get=ServiceTemplateContainerStartupProbeHttpGetArgs(path=probe.path, port=gateway.port),
+                initial_delay_seconds=probe.initial_delay_s,
+                period_seconds=probe.period_s,
+                timeout_seconds=probe.timeout_s,
+                failure_threshold=probe.failure_threshold,
+            ),
+        )
+
+    def _configuration(self) -> pulumi.Output[str]:
+        project, gateway = self._plan.names.project, self._gateway
+        return pulumi.Output.all(**self._args.addresses).apply(
+            lambda addresses: render_nginx(
+                project=project,
+                slices=addresses,
+                in_flight_limit=gateway.in_flight_limit,
+                request_timeout_s=gateway.request_timeout_s,
+            )
+        )

@@ -1,0 +1,80 @@
+"""The stack's own VPC: one regional subnet with Private Google Access and no way in.
+
+A network of ours carries no firewall rule that allows ingress; what must be reachable says so itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+
+from infra.components.shared import vpc
+from infra.planning.plan import Plan
+from infra.providers.subnet_removal import SubnetRemoval, SubnetRemovalInputs
+
+
+@dataclass(frozen=True)
+class NetworkArgs:
+    """`apis`: what must be enabled first."""
+
+    plan: Plan
+    apis: list[pulumi.Resource]
+
+
+class Network(pulumi.ComponentResource):
+    """A VPC with one subnet in the plan's region. What uses the subnet depends on `ready`."""
+
+    network: vpc.Network
+    subnet: vpc.Subnetwork
+    ready: list[pulumi.Resource]
+
+    def __init__(self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gemma4:components:Network", name, {}, opts)
+        self.network = vpc.Network(
+            f"{name}-vpc",
+            name=args.plan.names.prefix,
+            description=f"gemma4 stack {args.plan.stack}",
+            opts=pulumi.ResourceOptions(parent=self, depends_on=args.apis),
+        )
+        cidr = args.plan.settings.network.subnet_cidr
+        place = SubnetPlace(args.plan.names.prefix, args.plan.region, cidr, service=args.plan.names.prefix)
+        self.subnet, self.ready = subnetwork(self, name, args.plan, self.network, place)
+        self.register_outputs({"network": self.network.id, "subnet": self.subnet.id})
+
+
+@dataclass(frozen=True)
+class SubnetPlace:
+    """Cloud name, region and range of a subnet, and the Cloud Run service in it."""
+
+    name: str
+    region: str
+    cidr: str
+    service: str = ""
+
+
+def subnetwork(
+    parent: pulumi.Resource,
+    prefix: str,
+    plan: Plan,
+    network: vpc.Network,
+    place: SubnetPlace,
+    after: Sequence[pulumi.Resource] = (),
+) -> tuple[vpc.Subnetwork, list[pulumi.Resource]]:
+    """A subnet from which Google's APIs can be reached without an external address, and what its users depend on."""
+    subnet = vpc.Subnetwork(
+        f"{prefix}-subnet",
+        name=place.name,
+        description=f"gemma4 stack {plan.stack}",
+        network=network.id,
+        region=place.region,
+        cidr=place.cidr,
+        opts=pulumi.ResourceOptions(parent=parent, depends_on=list(after)),
+    )
+    removal = SubnetRemoval(
+        f"{prefix}-subnet-removal",
+        SubnetRemovalInputs(project=plan.names.project, **vars(place)),
+        opts=pulumi.ResourceOptions(parent=parent, depends_on=[subnet]),
+    )
+    return subnet, [removal]

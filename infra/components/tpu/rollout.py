@@ -1,0 +1,76 @@
+"""What the TPU slices serve, changed one slice after the other: the next one only when the last one has answered.
+
+While a slice loads, the gateway sends everything to the others; a specification that does not come up stops at the first.
+Each slice is checked by its own path through the gateway: balancing could answer for it with another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pulumi
+
+from infra.components.shared.check_inputs import check_inputs
+from infra.components.shared.foundation import Foundation
+from infra.components.shared.gateway import Gateway
+from infra.components.tpu.slice_metadata import with_log
+from infra.components.tpu.tpu_slice import TpuSlice
+from infra.planning.plan import Plan
+from infra.providers.serving_check import ServingCheck, ServingCheckInputs
+from infra.providers.serving_spec import ServingSpec, ServingSpecInputs
+
+
+@dataclass(frozen=True)
+class RolloutArgs:
+    """`slices` by name, in the order in which they change; `metadata` is what all their supervisors follow."""
+
+    plan: Plan
+    foundation: Foundation
+    gateway: Gateway
+    slices: Mapping[str, TpuSlice]
+    metadata: Mapping[str, pulumi.Input[str]]
+    ready: Sequence[pulumi.Resource]
+    """What a specification names and must not be on its way: weights, image."""
+
+
+class Rollout(pulumi.ComponentResource):
+    """A specification and a check a slice. Nothing depends on them but each other."""
+
+    def __init__(self, name: str, args: RolloutArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gemma4:components:Rollout", name, {}, opts)
+        self._args = args
+        last: list[pulumi.Resource] = []
+        for slice_name, one in args.slices.items():
+            spec = ServingSpec(
+                f"{name}-{slice_name}-spec",
+                ServingSpecInputs(
+                    project=args.plan.names.project,
+                    zone=one.zone,
+                    node_id=args.plan.names.slice(slice_name),
+                    instance=one.instance,
+                    metadata=with_log(args.metadata, args.plan, slice_name, one.zone),
+                ),
+                opts=pulumi.ResourceOptions(parent=self, depends_on=[*args.ready, *last]),
+            )
+            check = ServingCheck(
+                f"{name}-{slice_name}-check",
+                self._expected(slice_name, one),
+                opts=pulumi.ResourceOptions(
+                    parent=self, depends_on=[*args.gateway.callable, *args.foundation.deployers, spec]
+                ),
+            )
+            last = [check]
+        self.register_outputs({})
+
+    def _expected(self, slice_name: str, one: TpuSlice) -> ServingCheckInputs:
+        inputs = check_inputs(
+            self._args.plan,
+            self._args.foundation,
+            url=self._args.gateway.service.uri,
+            path=f"/slices/{slice_name}",
+            generation=one.instance,
+            log={"kind": "slice", "name": self._args.plan.names.slice(slice_name), "location": one.zone},
+        )
+        waits = one.instance.apply(lambda instance: "" if instance else "it waits for capacity")
+        return replace(inputs, skipped=inputs.skipped or waits)

@@ -1,0 +1,61 @@
+"""What a TPU slice is told to serve: one JSON text in its node's metadata, followed by the supervisor on the machine.
+
+It names places and never holds a secret. containers/tpu/README.md says what each field means to the supervisor.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from infra.image_names import parse_image_name
+from infra.planning.plan import Plan
+from infra.planning.server.command import PORT, TPU_WEIGHTS
+
+SCHEMA = 1
+STOP_SPARE_S = 15
+"""What a container gets beyond vLLM's own time for finishing requests before it is killed."""
+
+
+def serving_spec(plan: Plan, *, image: str, token_secret: str | None) -> str:
+    """The specification of a plan. `image` is the reference that the machine pulls, by digest where it was built here;
+    `token_secret` is the full name of the secret with the Hugging Face token, None where the weights are in a bucket.
+    """
+    spec: dict[str, Any] = {
+        "schema": SCHEMA,
+        "hash": plan.command.spec_hash,
+        "model": plan.model.hub_id,
+        "image": image,
+        "registry": _registry(image),
+        "argv": list(plan.command.argv),
+        "env": dict(sorted(plan.command.env.items())),
+        "weights": _weights(plan),
+        "hfTokenSecret": token_secret,
+        "port": PORT,
+        "readyTimeoutSeconds": plan.ready_timeout_s,
+        "drainSeconds": _shutdown_s(plan.command.argv) + STOP_SPARE_S,
+    }
+    if plan.settings.tpu.privileged:
+        spec["privileged"] = True
+    return json.dumps(spec, indent=1)
+
+
+def _shutdown_s(argv: Sequence[str]) -> int:
+    """What the command gives requests to finish; vLLM's default where `vllmArgs` took the flag out."""
+    return int(argv[argv.index("--shutdown-timeout") + 1]) if "--shutdown-timeout" in argv else 0
+
+
+def _weights(plan: Plan) -> list[dict[str, str]]:
+    if plan.settings.weights.source == "huggingface":
+        return []
+    return [
+        {"bucket": plan.names.bucket, "prefix": weights.prefix, "destination": f"{TPU_WEIGHTS}/{weights.prefix}"}
+        for weights in plan.weights
+    ]
+
+
+def _registry(image: str) -> str:
+    """Host to log in to; empty where the image is public and not in a registry of Google's."""
+    name = parse_image_name(image)
+    return name.host if name.on_google else ""

@@ -1,0 +1,35 @@
+"""What a project may use: limits from the Cloud Quotas API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from infra.errors import GoogleError
+from infra.google.provider_settings import Api
+from infra.google.session import GoogleSession
+
+
+def limits(session: GoogleSession, service: str, quota: str) -> Mapping[str, int] | None:
+    """A quota's limit by zone or region; -1 is without limit. None where the service knows no such quota.
+
+    GoogleError when it cannot be read, which is a role more than most other calls need.
+    """
+    path = f"projects/{session.project}/locations/global/services/{service}/quotaInfos/{quota}"
+    try:
+        info = session.get(Api.CLOUD_QUOTAS, path)
+    except GoogleError as error:
+        if error.status == 404:
+            return None
+        raise
+    found: dict[str, int] = {}
+    for one in sorted(info.get("dimensionsInfos", ()), key=lambda one: len(one.get("dimensions", {}))):
+        for place in _places(one):  # what is said of one place comes after what is said of all, and wins
+            found[place] = int(one.get("details", {}).get("value", 0))
+    return found
+
+
+def _places(info: Mapping[str, Any]) -> list[str]:
+    dimensions = info.get("dimensions", {})
+    own = dimensions.get("zone") or dimensions.get("region")
+    return [own] if own else list(info.get("applicableLocations", ()))

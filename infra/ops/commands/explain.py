@@ -1,0 +1,118 @@
+"""`gemma4 explain`: what a setting means, read from the settings model itself."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, get_args
+
+from pydantic import BaseModel
+from rich.table import Table
+from rich.text import Text
+
+from infra.errors import SettingsError
+from infra.ops.commands.explain_terms import choices, known_words, word_rows
+from infra.planning.report.terminal import show
+from infra.planning.settings.declarations import SECRET_KEY
+from infra.planning.settings.resolve import known_paths, subgroup
+from infra.planning.settings.stackfile import NAMESPACE
+from infra.suggestions import did_you_mean
+
+
+def show_setting(key: str, *, as_json: bool) -> None:
+    """Print one setting, the members of a group, all settings, or what is known of another word. Raises SettingsError for
+    a word that is unknown."""
+    key = key.strip().removeprefix(f"{NAMESPACE}:")
+    rows = {path: field for path, field in known_paths() if not key or path == key or path.startswith(f"{key}.")}
+    described = [describe_setting(path, field) for path, field in rows.items()] or word_rows(key)
+    if not described:
+        known = [path for path, _ in known_paths()]
+        last = [path for path in known if path.rsplit(".", 1)[-1].lower() == key.rsplit(".", 1)[-1].lower()]
+        hint = f"Did you mean {last[0]}?" if last else did_you_mean(key, known_words())
+        raise SettingsError.of(key, "no such setting.", fix=hint or "List them all with: gemma4 explain")
+    if as_json:
+        print(json.dumps(described, indent=2))
+    elif len(described) == 1:
+        _show_one(described[0])
+    else:
+        _show_table([row for row in described if row["type"] != "group"])
+
+
+def describe_setting(path: str, field: Any) -> dict[str, Any]:
+    """One setting as data: key, meaning, type, default, range and an example of a stack file's line."""
+    group = subgroup(field)
+    default = None if field.is_required() or group else field.get_default(call_default_factory=True)
+    return {
+        "key": path,
+        "meaning": field.description or "",
+        "type": "group" if group else "secret" if path == SECRET_KEY else _type(field.annotation),
+        "required": field.is_required(),
+        "default": list(default) if isinstance(default, tuple) else default,
+        "range": _range(field),
+        "example": field.examples[0] if field.examples else None,
+    }
+
+
+def _show_one(row: dict[str, Any]) -> None:
+    lines = [f"{row['key']}: {row['meaning']}"]
+    setting = row["key"] in dict(known_paths())
+    ids = ", ".join(choices(row["key"]))
+    facts = [("type", row["type"]), ("one of", ids), ("default", setting and _default(row)), ("range", row["range"])]
+    lines += [f"  {name:<8} {value}" for name, value in facts if value]
+    if row["example"] is not None and not setting:
+        lines.append(f"  write    {row['example']}")
+    elif row["example"] is not None:
+        root, *rest = row["key"].split(".")
+        inline = json.dumps(row["example"]) if not isinstance(row["example"], str) else row["example"]
+        for part in reversed(rest):
+            inline = f"{{{part}: {inline}}}"
+        lines.append(f"  write    gemma4:{root}: {inline}")
+    show(Text("\n".join(lines)))
+
+
+def _show_table(rows: list[dict[str, Any]]) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("setting", no_wrap=True)
+    for column in ("default", "meaning"):
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(row["key"], Text(_default(row)), Text(row["meaning"]))
+    show(table)
+
+
+def _default(row: dict[str, Any]) -> str:
+    if row["required"]:
+        return "(needed)"
+    value = row["default"]
+    if value is None:
+        return "(chosen)"
+    return json.dumps(value) if not isinstance(value, str) else value
+
+
+def _type(annotation: Any) -> str:
+    names = {int: "whole number", float: "number", bool: "true or false", str: "text", type(None): ""}
+    if annotation in names:
+        return names[annotation]
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return "group"
+    arguments = get_args(annotation)
+    shown = str(annotation)
+    if shown.startswith("typing.Literal"):
+        return " | ".join(str(choice) for choice in arguments)
+    if shown.startswith("tuple"):
+        return "list"
+    if shown.startswith("dict"):
+        return "map"
+    if shown.startswith("typing.Annotated"):
+        return _type(arguments[0])
+    return " | ".join(text for text in (_type(part) for part in arguments) if text)
+
+
+def _range(field: Any) -> str:
+    bounds = {
+        name: getattr(item, name)
+        for item in field.metadata
+        for name in ("ge", "gt", "le", "lt")
+        if getattr(item, name, None) is not None
+    }
+    words = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
+    return ", ".join(f"{words[name]} {bounds[name]:,}" for name in words if name in bounds)

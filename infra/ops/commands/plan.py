@@ -1,0 +1,120 @@
+"""`gemma4 plan` and `gemma4 stacks`: plan, run the real program for its resources where asked, print."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from infra.errors import Gemma4Error, SettingsError
+from infra.ops.plan_inputs import CHECKOUT, Planned, plan_stack, project_root, saved_plan
+from infra.planning.report.data import ResourceList, as_json
+from infra.planning.settings.stackfile import stack_names
+
+
+def show_plan(
+    stack: str, assignments: Sequence[str], *, as_json: bool, markdown: bool, diff: str | None, resources: bool
+) -> bool:
+    """Print the plan of `stack`; True if it is refused. Raises SettingsError."""
+    root = project_root()
+    planned = plan_stack(stack, assignments, root=root)
+    before = _comparison(diff, root, resources=resources) if diff is not None else None
+    listed = list_resources(planned) if resources else None
+    if as_json:
+        _print_json(planned, listed, before)
+    elif markdown:
+        from infra.planning.report.markdown import as_markdown
+
+        print(as_markdown(planned.plan, listed, before))
+    else:
+        from infra.planning.report.text import print_plan
+
+        print_plan(planned.plan, listed, before)
+    return planned.plan.refused
+
+
+def _comparison(name: str, root: Path, *, resources: bool) -> dict[str, Any]:
+    """The plan to compare with, as JSON data: a file that `gemma4 plan --json` wrote, or another stack's name."""
+    if os.path.exists(name) and not os.path.isdir(
+        name
+    ):  # a pipe of the shell as well; unlike pathlib's, no error for a name that no file can have
+        return saved_plan(Path(name))
+    if name not in stack_names(root) and (not name.strip() or os.path.isdir(name) or re.search(r"[/\\]|\.json$", name)):
+        fact = (
+            f"{name} is a folder."
+            if os.path.isdir(name)
+            else f"there is no file {name}."
+            if name.strip()
+            else "is empty."
+        )
+        fix = "Name a stack, or a file written with: gemma4 plan STACK --json > plan.json"
+        raise SettingsError.of("--diff", fact, "There is nothing to compare with.", fix)
+    other = plan_stack(name, root=root)
+    return as_json(other.plan, list_resources(other) if resources else None)
+
+
+def _print_json(planned: Planned, listed: ResourceList | None, before: dict[str, object] | None) -> None:
+    data = as_json(planned.plan, listed)
+    if before is not None:
+        from infra.planning.report.diff import changes
+
+        data["diff"] = [change.as_json() for change in changes(before, data)]
+    print(json.dumps(data, indent=2))
+
+
+def list_resources(planned: Planned) -> ResourceList:
+    """Every resource that the real program registers for this plan, or why there is none."""
+    plan = planned.plan
+    if plan.refused:
+        return ResourceList((), "refused: nothing would be created")
+    if not plan.accelerator.deployable:
+        return ResourceList((), f"{plan.accelerator.title} is planned only: no component builds it yet")
+    from infra.ops.program import resource_list
+
+    return resource_list(CHECKOUT, planned)
+
+
+def show_stacks(*, as_json: bool) -> None:
+    """Print one line a stack file; a file that cannot be read says why instead."""
+    root = project_root()
+    rows = [_stack_row(name, root) for name in stack_names(root)]
+    if as_json:
+        print(json.dumps(rows, indent=2))
+        return
+    from rich.table import Table
+
+    from infra.planning.report.terminal import Fitting, show
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("stack", "model", "accelerator", "where", "verdict"):
+        table.add_column(column, no_wrap=True, overflow="fold")
+    for column in ("KV tokens", "$/hour"):
+        table.add_column(column, justify="right")
+    for row in rows:
+        if "error" not in row:
+            verdict = f"{row['verdict']}{'' if row['deployable'] else ', plan only'}"
+            tokens = "" if row["kvTokens"] is None else f"≈ {row['kvTokens']:,}"
+            price = f"{row['usdPerHour']:.2f}"
+            words = (str(row[key]) for key in ("stack", "model", "accelerator", "location"))
+            table.add_row(*words, verdict, tokens, price)
+    show(Fitting(table), *(f"{row['stack']}: {row['error']}" for row in rows if "error" in row))
+
+
+def _stack_row(name: str, root: Path) -> dict[str, object]:
+    try:
+        plan = plan_stack(name, root=root).plan
+    except Gemma4Error as error:
+        return {"stack": name, "error": str(error).splitlines()[0]}
+    return {
+        "stack": name,
+        "model": plan.model.id,
+        "accelerator": plan.accelerator.id,
+        "location": plan.zone or plan.region,
+        "verdict": plan.verdict.value,
+        "deployable": plan.accelerator.deployable,
+        "kvTokens": None if plan.refused else plan.capacity.tokens,
+        "usdPerHour": round(plan.cost.usd_per_hour, 4),
+    }

@@ -1,0 +1,183 @@
+"""`gemma4 recommend`: prints the ranking."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich.table import Table
+
+from infra.catalog import Platform
+from infra.ops.terminal.output import print_json
+from infra.planning.memory.verdict import Verdict
+from infra.planning.performance.speed import REPORTED_PEAKS
+from infra.planning.recommend import Candidate, Need, Recommendation, recommend
+from infra.planning.report.data import exact, exact_band
+from infra.planning.report.terminal import Fitting, show
+from infra.planning.units import read_duration, read_rate, read_usd
+
+
+def show_recommendations(need: Need, *, top: int, as_json: bool) -> bool:
+    """Print at most `top` candidates; False where nothing in the catalog meets the need."""
+    found = recommend(need)
+    if as_json:
+        print_json(
+            {
+                "candidates": [_data(c) for c in found.candidates[:top]],
+                "rejected": found.rejected,
+                "cheapestTooDearUsdPerHour": None if found.cheapest is None else exact(found.cheapest.usd_per_hour),
+                "mostUsers": found.most_users or None,
+            }
+        )
+    elif found.candidates:
+        _show(need, found, top)
+    else:
+        print(f"nothing in the catalog meets this need: {_why(found)}")
+    return bool(found.candidates)
+
+
+def _show(need: Need, found: Recommendation, top: int) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("model", no_wrap=True, overflow="fold")
+    table.add_column("accelerator", no_wrap=True, overflow="fold")
+    for column in ("replicas", "$/hour", "tok/s each", "tok/s in all", "$/M tokens", "holds"):
+        table.add_column(column, justify="right")
+    table.add_column("measured")
+    for candidate in found.candidates[:top]:
+        table.add_row(*_row(candidate))
+    shape = f"prompts of {need.prompt_tokens:,} and answers of {need.output_tokens:,}"
+    users = f"{need.users:,} user{'' if need.users == 1 else 's'}"
+    show(f"{users}, {need.context:,} tokens of context, {shape}", Fitting(table), *_below(found, top))
+
+
+def _below(found: Recommendation, top: int) -> Iterator[str]:
+    shown = found.candidates[:top]
+    yield "Speeds and $/M tokens are predictions: ±20 % dense, ±35 % 26B-A4B, more where the plan says so."
+    yield "measured: somebody measured the speed of these settings at such a load (speed), saw them run (ran), or neither (no)."
+    yield from _terms(shown)
+    yield from _peaks(shown)
+    if drafted := _named(one for one in shown if one.plan.engine.speculation == "mtp"):
+        yield f"With MTP drafting (serving.speculation.method: mtp): {drafted}."
+    if tight := _named(one for one in shown if one.plan.verdict is Verdict.TIGHT):
+        yield f"May not fit, by the errors of the prediction: {tight}."
+    if wanting := _named(one for one in shown if any(need.beyond_default() for need in one.plan.quotas)):
+        yield f"More than a new project's usual quotas hold, so ask Google for more first: {wanting}."
+    if len(found.candidates) > top:
+        yield f"{len(found.candidates) - top} more: --top {len(found.candidates)}"
+    if found.rejected:
+        yield f"Left out: {_why(found)}"
+    first = found.candidates[0]
+    if not first.plan.accelerator.deployable:
+        yield "\nNone of them can be deployed, so there is no stack file to write."
+        return
+    yield "\nThe first one as a stack file; plan it with: gemma4 plan STACK"
+    yield "\n".join(f"  {line}" for line in stack_file(first))
+
+
+def _terms(shown: Sequence[Candidate]) -> Iterator[str]:
+    """What an hour of each kind of machine means: whether it ends, waits, or is paid for while idle."""
+    runs: dict[str, dict[str, None]] = {}
+    for candidate in shown:
+        runs.setdefault(_term(candidate), {})[candidate.plan.accelerator.id] = None
+    for term, machines in runs.items():
+        yield f"{', '.join(machines)}: {term}."
+
+
+def _term(candidate: Candidate) -> str:
+    plan = candidate.plan
+    if not plan.accelerator.deployable:
+        return "planned and priced only (*): no component builds it yet"
+    if plan.accelerator.platform is Platform.CLOUD_RUN:
+        return "scales to zero, and is paid for only while instances run"
+    ends = plan.slices.max_run_duration_s if plan.slices else None
+    lasts = "runs until it is deleted" if ends is None else f"ends after {read_duration(ends)}"
+    provisioning = plan.slices.provisioning if plan.slices else "on demand"
+    return f"{provisioning}, waits in a queue for capacity, is paid for while it exists and {lasts}"
+
+
+def _peaks(shown: Sequence[Candidate]) -> Iterator[str]:
+    for candidate in shown:
+        plan = candidate.plan
+        peak = REPORTED_PEAKS.get((plan.architecture.id, plan.accelerator.id))
+        if peak is not None and peak < candidate.rate.total.mid:
+            yield f"The best rate reported for {plan.model.id} on {plan.accelerator.id} is {peak:,.0f} tok/s a replica."
+
+
+def _named(candidates: Iterator[Candidate]) -> str:
+    return ", ".join(f"{one.plan.model.id} on {one.plan.accelerator.id}" for one in candidates)
+
+
+def stack_file(candidate: Candidate) -> list[str]:
+    """Lines of a stack file that asks for a candidate."""
+    tree: dict[str, Any] = {}
+    for path, value in candidate.changes.items():
+        *groups, key = path.split(".")
+        node = tree
+        for group in groups:
+            node = node.setdefault(group, {})
+        node[key] = value
+    lines = ["config:", f"  gemma4:model: {candidate.plan.model.id}"]
+    lines.append(f"  gemma4:accelerator: {candidate.plan.accelerator.id}")
+    for group, values in tree.items():
+        lines.append(f"  gemma4:{group}:")
+        lines += _yaml(values, "    ")
+    return lines
+
+
+def _yaml(values: dict[str, Any], indent: str) -> Iterator[str]:
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield f"{indent}{key}:"
+            yield from _yaml(value, f"{indent}  ")
+        else:
+            yield f"{indent}{key}: {json.dumps(value) if isinstance(value, list) else value}"
+
+
+def _row(candidate: Candidate) -> list[str]:
+    plan = candidate.plan
+    return [
+        plan.model.id,
+        plan.accelerator.id + ("" if plan.accelerator.deployable else " *"),
+        str(candidate.replicas),
+        f"{candidate.usd_per_hour:.2f}",
+        f"≈ {read_rate(candidate.rate.per_stream.mid)}",
+        f"≈ {read_rate(candidate.tokens_per_second.mid)}",
+        f"≈ {read_usd(candidate.usd_per_million.mid)}",
+        str(candidate.holds),
+        candidate.measured,
+    ]
+
+
+def _why(found: Recommendation) -> str:
+    reasons = [f"{count} {reason}{_at_least(found, reason)}" for reason, count in found.rejected.items()]
+    most = f"; the most that one of these would hold is about {found.most_users:,} users" if found.most_users else ""
+    return ", ".join(reasons) + most
+
+
+def _at_least(found: Recommendation, reason: str) -> str:
+    if reason != "too dear" or found.cheapest is None:
+        return ""
+    plan = found.cheapest.plan
+    return f" (the cheapest is {read_usd(found.cheapest.usd_per_hour)}/h: {plan.model.id} on {plan.accelerator.id})"
+
+
+def _data(candidate: Candidate) -> dict[str, Any]:
+    plan = candidate.plan
+    return {
+        "model": plan.model.id,
+        "accelerator": plan.accelerator.id,
+        "deployable": plan.accelerator.deployable,
+        "replicas": candidate.replicas,
+        "usdPerHour": exact(candidate.usd_per_hour),
+        "verdict": plan.verdict.value,
+        "usersPerReplica": candidate.rate.requests,
+        "tokensPerSecondEach": exact_band(candidate.rate.per_stream),
+        "tokensPerSecond": exact_band(candidate.tokens_per_second),
+        "usdPerMillionOutputTokens": exact_band(candidate.usd_per_million),
+        "holds": candidate.holds,
+        "measured": candidate.measured,
+        "scalesToZero": plan.accelerator.platform is Platform.CLOUD_RUN,
+        "endsAfterS": plan.slices.max_run_duration_s if plan.slices else None,
+        "settings": dict(candidate.changes),
+    }

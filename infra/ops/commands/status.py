@@ -1,0 +1,116 @@
+"""`gemma4 status`: what the last serving check measured, beside what the plan predicts. It asks nothing of the server."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from infra.errors import Gemma4Error
+from infra.ops.plan_inputs import plan_stack, project_root
+from infra.ops.terminal.output import print_json
+from infra.planning.plan import Plan
+from infra.planning.report.terminal import show
+from infra.planning.units import read_rate, read_seconds
+
+_CHECK = "dynamic/gemma4:ServingCheck"
+_EXPORT_S = 60
+
+
+def show_status(stack: str, *, as_json: bool) -> None:
+    """Print the checks in the stack's state. Raises Gemma4Error where there is no state to read."""
+    root = project_root()
+    plan = plan_stack(stack, root=root).plan
+    exported = export(root, stack)
+    try:
+        found = checks_in(exported)
+        if as_json:
+            print_json({"stack": stack, "plannedSpec": plan.command.spec_hash, "checks": found})
+        elif not found:
+            print(f"{stack}: nothing has been checked yet; deploy it with: pulumi up -s {stack}")
+        for check in [] if as_json else found:
+            _show(plan, check)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Gemma4Error(
+            f"the state of {stack} holds a check that this version cannot read ({type(error).__name__}: {error}), so there "
+            f"is nothing to show; check anew with: pulumi up -s {stack}"
+        ) from None
+
+
+def checks_in(exported: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Name, URL, served specification and result of every serving check in an exported state."""
+    resources = (exported.get("deployment") or {}).get("resources") or []
+    return [
+        {
+            "name": resource["urn"].rsplit("::", 1)[-1],
+            "url": f"{outputs['url']}{outputs['path']}",
+            "spec": outputs["expected"]["specHash"],
+            "result": outputs["result"],
+        }
+        for resource in resources
+        if _CHECK in resource.get("type", "") and (outputs := resource.get("outputs") or {}).get("result")
+    ]
+
+
+def export(root: Path, stack: str) -> Mapping[str, Any]:
+    """The stack's state, secrets encrypted, as the Pulumi CLI exports it."""
+    if shutil.which("pulumi") is None:
+        raise Gemma4Error(
+            "gemma4 status reads the stack's state with the Pulumi CLI, which is not on the PATH; install it."
+        )
+    print(f"reading the state of {stack} with the Pulumi CLI …", file=sys.stderr, flush=True)
+    command = ["pulumi", "stack", "export", "--stack", stack, "--non-interactive"]
+    try:
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=_EXPORT_S, check=False)  # noqa: S603
+    except subprocess.TimeoutExpired:
+        raise Gemma4Error(
+            f"pulumi stack export did not end within {_EXPORT_S} s; is the state's backend reachable?"
+        ) from None
+    if done.returncode:
+        said = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        raise Gemma4Error(f"the state of {stack} cannot be read: {said[-1] if said else 'pulumi said nothing'}")
+    try:
+        exported = json.loads(done.stdout)
+    except (ValueError, RecursionError):
+        exported = None
+    if not isinstance(exported, dict):
+        first = next(iter(done.stdout.split("\n")), "")[:80]
+        raise Gemma4Error(f"pulumi stack export answered with no JSON object ({first!r}); is that the Pulumi CLI?")
+    return exported
+
+
+def _show(plan: Plan, check: Mapping[str, Any]) -> None:
+    result = check["result"]
+    show(f"{check['name']}  {check['url']}")
+    if "skipped" in result:
+        show(f"  not checked: {result['skipped']}")
+        return
+    if check["spec"] != plan.command.spec_hash:
+        show(f"  the files here plan {plan.command.spec_hash}, deployed is {check['spec']}: run pulumi up")
+    table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
+    for column in ("", "predicted", "measured"):
+        table.add_column(column)
+    measured = result["kv_tokens"]
+    table.add_row(
+        "  KV cache",
+        f"≈ {int(result['predicted_kv_tokens']):,} tokens",
+        f"{int(measured):,}" if measured else "unknown",
+    )
+    predicted, took = f"≈ {read_seconds(plan.speed.ttft_s.mid)} without network", f"{result['ttft_s']:.2f} s through it"
+    table.add_row("  first token", predicted, took)
+    table.add_row(
+        "  alone", f"≈ {read_rate(plan.speed.alone.total.mid)} tok/s", f"{read_rate(result['tokens_per_second'])} tok/s"
+    )
+    table.add_row(
+        "  ready", f"≈ {plan.startup.from_zero.mid:.0f} s from zero", f"after {result['ready_s']:.0f} s of waiting"
+    )
+    show(table)
+    show(f"  vLLM {result['vllm_version']}, planned {plan.engine.image_version or 'whatever the image holds'}")
+    for note in result["notes"]:
+        show(f"  note: {note}")

@@ -1,0 +1,71 @@
+"""The state of TPU slices in lines for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from infra.ops.tpu.orphans import Strays
+from infra.ops.tpu.slice_judgement import SliceStatus, when
+from infra.planning.units import read_duration
+
+
+def status_lines(one: SliceStatus) -> Iterator[str]:
+    """A slice: what Google says, what its machine says, and what to do."""
+    yield f"{one.name}  ({one.id})"
+    yield _line("queue", _queue(one))
+    if one.node:
+        yield _line("machine", _machine(one))
+        if one.maintenance:
+            yield _line("", f"maintenance {when(one.maintenance)}")
+    if one.granted:
+        yield _line("terms", f"{one.granted}; what was granted counts")
+    if one.node:
+        yield _line("supervisor", _doing(one))
+    if one.supervisor.error:
+        yield _line("trouble", one.supervisor.error)
+    yield _line("next", one.next)
+
+
+def stray_lines(strays: Strays) -> Iterator[str]:
+    """What is not in the file, and which zones could not be asked for it."""
+    for one in strays.found:
+        yield f"{one.id} in {one.zone}"
+        yield _line("queue", f"{one.queue}: {one.why}")
+        yield _line("next", one.next)
+    yield from (f"Not asked: {gap}" for gap in strays.gaps)
+
+
+def _line(head: str, text: str) -> str:
+    return f"  {head:<12}{text}"
+
+
+def _queue(one: SliceStatus) -> str:
+    queue = one.queue + (f": {one.why}" if one.why else "")
+    if not one.node and one.waited_s is not None:
+        queue += f" for {read_duration(one.waited_s)}"
+    if one.expires_at:
+        verb = "ended" if one.expired else "ends"
+        unless = ", if tpu.validUntilDuration was what it is now" if one.expires_guessed else ""
+        queue += f"; the request {verb} {when(one.expires_at)}{unless}"
+    return queue
+
+
+def _machine(one: SliceStatus) -> str:
+    health = ": ".join(filter(None, (one.health, one.problem)))
+    parts = [f"{one.node} at {one.address or '?'}", *([health] if health else [])]
+    if one.ends_at and one.left_s is not None:
+        source = " by its run duration, since Google does not say" if one.ends_guessed else ""
+        parts.append(f"ends {when(one.ends_at)}, {read_duration(one.left_s)} left{source}")
+    return "; ".join(parts)
+
+
+def _doing(one: SliceStatus) -> str:
+    said = one.supervisor
+    if said.unreadable:
+        return f"its report cannot be read: {said.unreadable}"
+    if not said.stage:
+        return "nothing heard yet"
+    running = f" {said.running}" if said.running else ""
+    preparing = f", preparing {said.preparing}" if said.preparing else ""
+    heard = "" if said.age_s is None else f"; heard {read_duration(said.age_s)} ago"
+    return f"{said.stage}{running}{preparing}{heard}"

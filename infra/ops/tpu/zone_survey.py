@@ -1,0 +1,143 @@
+"""Where TPU capacity could be asked for: which zones list an accelerator, take flex-start, and have quota left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from infra.catalog import Accelerator
+from infra.errors import GoogleError
+from infra.google.quota_limits import limits
+from infra.google.session import GoogleSession
+from infra.google.tpu import TpuZone, zones
+from infra.google.tpu_types import Provisioning, QueuedResource
+from infra.planning.names import region_of
+from infra.planning.platforms.quotas import regional
+
+SERVICE = "tpu.googleapis.com"
+
+
+@dataclass(frozen=True)
+class ZoneRow:
+    """Limits are quotas in chips, -1 without limit, and what this project's queued resources hold of them, ended ones
+    included; None where one could not be read. `flex_start` is knowledge of this program: the API does not tell.
+    """
+
+    zone: str
+    flex_start: bool
+    limit: int | None
+    held: int | None
+    region_limit: int | None
+    region_held: int | None
+
+    def room(self, chips: int) -> bool | None:
+        """Whether the quotas leave room for one more slice: both must, where there are both; None where it is unknown."""
+        zone, region = _room(self.limit, self.held, chips), _room(self.region_limit, self.region_held, chips)
+        if False in (zone, region):
+            return False
+        return zone if self.region_limit is None else zone and region
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Rows, and what could not be asked, in words."""
+
+    rows: tuple[ZoneRow, ...]
+    gaps: tuple[str, ...]
+
+
+def survey(session: GoogleSession, accelerator: Accelerator, *, quota: str, flex_only: bool) -> Survey:
+    """Ask the project's zones for the room that `quota` leaves there. A zone or quota that cannot be read is a gap.
+
+    Raises GoogleError where not one zone can be asked: that is not the same as none having room.
+    """
+    tpu = accelerator.tpu
+    if tpu is None:
+        raise ValueError(f"{accelerator.id} is not a TPU")
+    asked = _Asked(session, on_demand=quota == tpu.quota_on_demand, family=_family(tpu.accelerator_type))
+    by_zone, by_region = asked.limits(quota), asked.limits(regional(quota))
+    every = zones(session)
+    wanted = [name for name in every if name in tpu.flex_start_zones or not flex_only]
+    listing = [name for name in wanted if asked.lists(name, tpu.accelerator_type)]
+    if wanted and asked.silent == len(wanted):
+        raise GoogleError(f"No zone could be asked, so where there is capacity is unknown. {asked.gaps[-1]}")
+    regions = {region_of(name) for name in listing}
+    held = {name: asked.held(name) for name in every if region_of(name) in regions}
+    rows = [
+        ZoneRow(
+            name,
+            name in tpu.flex_start_zones,
+            by_zone.get(name),
+            held[name],
+            by_region.get(region_of(name)),
+            _sum(chips for zone, chips in held.items() if region_of(zone) == region_of(name)),
+        )
+        for name in listing
+    ]
+    return Survey(tuple(sorted(rows, key=lambda row: (not row.flex_start, row.zone))), tuple(asked.gaps))
+
+
+def chips_of(queued: QueuedResource) -> int:
+    """Chips that a queued resource asks for, from the end of its accelerator type (v6e-4); 0 where it says none."""
+    number = queued.accelerator_type.rsplit("-", 1)[-1]
+    return int(number) if number.isdigit() else 0
+
+
+def _room(limit: int | None, held: int | None, chips: int) -> bool | None:
+    if limit is None or limit < 0:
+        return None if limit is None else True
+    if held is None:
+        return None if chips <= limit else False
+    return held + chips <= limit
+
+
+class _Asked:
+    """Questions whose failures are gaps; `silent` counts the zones that did not even say what they offer."""
+
+    def __init__(self, session: GoogleSession, *, on_demand: bool, family: str) -> None:
+        self._session, self._on_demand, self._family = session, on_demand, family
+        self.gaps: list[str] = []
+        self.silent = 0
+
+    def limits(self, quota: str) -> Mapping[str, int]:
+        try:
+            known = limits(self._session, SERVICE, quota)
+        except GoogleError as error:
+            self.gaps.append(f"quota {quota}: {error}")
+            return {}
+        if known is None:
+            self.gaps.append(f"quota {quota}: unknown to this project")
+        return known or {}
+
+    def lists(self, zone: str, accelerator_type: str) -> bool:
+        try:
+            return accelerator_type in TpuZone(self._session, zone).accelerator_types()
+        except GoogleError as error:
+            self.silent += 1
+            self.gaps.append(f"{zone}: {error}")
+            return False
+
+    def held(self, zone: str) -> int | None:
+        """Chips of the family that are bought as the quota counts them; None where the zone does not say."""
+        try:
+            listing = TpuZone(self._session, zone).list()
+        except GoogleError as error:
+            self.gaps.append(f"{zone}: {error}")
+            return None
+        if any(place.endswith(zone) for place in listing.unreachable):
+            self.gaps.append(f"{zone}: did not answer")
+            return None
+        return sum(chips_of(one) for one in listing.found if self._counts(one))
+
+    def _counts(self, one: QueuedResource) -> bool:
+        bought = one.provisioning is Provisioning.ON_DEMAND
+        return bought == self._on_demand and _family(one.accelerator_type) == self._family
+
+
+def _family(accelerator_type: str) -> str:
+    return accelerator_type.rpartition("-")[0]
+
+
+def _sum(parts: Iterable[int | None]) -> int | None:
+    known = list(parts)
+    return None if None in known else sum(part for part in known if part is not None)

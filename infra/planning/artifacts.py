@@ -1,0 +1,101 @@
+"""What a stack is made from: its container images and its checkpoints, where they come from, and which are not pinned."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from infra.catalog import Accelerator, Assistant, Backend, Catalog, Model
+from infra.image_names import DOCKER_HUB, ImageName, parse_image_name
+from infra.planning.names import Names
+from infra.planning.settings.declarations import Settings
+
+
+@dataclass(frozen=True)
+class ImageRef:
+    """A container image as the registry names it, and where the deployed resource pulls it from."""
+
+    role: str
+    upstream: str
+    """Reference at its origin, with tag or digest."""
+    pull: str
+    """Reference that the platform pulls: through our Artifact Registry repository, or the upstream itself."""
+    pinned: bool
+    vllm_version: str | None = None
+    """As the catalog or the name says; None where neither does, and for images without vLLM."""
+
+
+@dataclass(frozen=True)
+class WeightSet:
+    """One checkpoint to stage: the repository, its revision, and its folder in the bucket."""
+
+    hub_id: str
+    revision: str
+    pinned: bool
+    size_bytes: int
+
+    @property
+    def prefix(self) -> str:
+        """Folder of the checkpoint in the bucket, and below the mount."""
+        return f"{self.hub_id}/{self.revision}"
+
+
+def images_of(
+    settings: Settings, accelerator: Accelerator, names: Names, region: str, facts: Catalog
+) -> dict[str, ImageRef]:
+    """Images by role: serving, staging, and gateway where there are slices."""
+    on_tpu = accelerator.backend is Backend.TPU
+    roles = {"serving": "tpu" if on_tpu else "gpu", "staging": "staging"}
+    if on_tpu:
+        roles["gateway"] = "gateway"
+    repository = f"{region}-docker.pkg.dev/{names.project}/{names.prefix}"
+    return {role: _image(settings, facts, role, image_id, repository, names.stack) for role, image_id in roles.items()}
+
+
+def weights_of(settings: Settings, model: Model, assistant: Assistant | None, facts: Catalog) -> tuple[WeightSet, ...]:
+    """The model's checkpoint, then its assistant's where one drafts."""
+    revisions = facts.lock.models
+    own = settings.weights.revision or revisions.get(model.id)
+    sets = [_weight_set(model.hub_id, own, model.checkpoint_bytes)]
+    if settings.serving.speculation.method == "mtp" and assistant is not None:
+        size = 2 * assistant.parameters  # bfloat16
+        sets.append(_weight_set(assistant.hub_id, revisions.get(assistant.id), size))
+    return tuple(sets)
+
+
+def unpinned(images: Mapping[str, ImageRef], weights: Iterable[WeightSet]) -> list[str]:
+    """What may be something else tomorrow, in words."""
+    loose = [f"image {image.upstream}" for image in images.values() if not image.pinned]
+    return loose + [f"weights {one.hub_id}@{one.revision}" for one in weights if not one.pinned]
+
+
+def _image(settings: Settings, facts: Catalog, role: str, image_id: str, repository: str, tag: str) -> ImageRef:
+    image, digest = facts.images[image_id], facts.lock.images.get(image_id)
+    upstream, version = (
+        f"{image.repository}@{digest}" if digest else f"{image.repository}:{image.tag}",
+        image.vllm_version,
+    )
+    if role == "serving" and settings.images.serving:
+        upstream = settings.images.serving
+        version = vllm_version_of(parse_image_name(upstream))
+    name = parse_image_name(upstream)
+    if role == "serving" and settings.images.mode == "build":
+        pull = f"{repository}/{role}:{tag}"
+    elif not name.on_docker_hub:
+        pull = upstream
+    elif settings.images.mode == "build":  # then there is no mirror; Cloud Run pulls Docker Hub by itself
+        pull = f"{DOCKER_HUB}/{name.within}"
+    else:
+        pull = f"{repository}/{name.within}"
+    return ImageRef(role, upstream, pull, pinned=bool(name.digest), vllm_version=version)
+
+
+def vllm_version_of(name: ImageName) -> str | None:
+    """The version of vLLM that an image's name says; None for a tag without one, and for images not named after vLLM."""
+    match = re.match(r"v?([01]\.\d+(?:\.\d+)?(?:(?:rc|\.post|\.dev)\d+)?)(?![\w.])", name.tag)
+    return match.group(1) if match and "vllm" in name.path.rpartition("/")[2] else None
+
+
+def _weight_set(hub_id: str, revision: str | None, size: int) -> WeightSet:
+    return WeightSet(hub_id, revision or "main", pinned=revision is not None and revision != "main", size_bytes=size)

@@ -1,0 +1,338 @@
+"""What is known not to work, whatever the memory says: combinations that a platform or vLLM refuses, and what to write.
+
+`check_combination` finds what this model on this machine in this place cannot do (exit code 3), and what is merely worth a
+warning; what is wrong in itself is found in bad_settings.py, what is about slices in slice_checks.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from infra.catalog import Accelerator, Architecture, Assistant, Backend, Model, Platform, catalog
+from infra.catalog.flags import flag_table
+from infra.errors import Fault
+from infra.planning.gateway.limits import MAX_CONCURRENCY
+from infra.planning.names import region_of
+from infra.planning.server.command import IMAGE_TOKENS, VIDEO_TOKENS, load_format
+from infra.planning.server.user_flags import UNPLANNED_FLAGS, doubtful_arguments
+from infra.planning.settings.declarations import Settings
+from infra.planning.settings.messages import Findings
+from infra.planning.units import read_usd
+
+TEMPERATE_CONCURRENCY = 8
+"""Above this many times maxNumSeqs, requests only pile up inside the server."""
+
+
+def check_combination(
+    settings: Settings,
+    model: Model,
+    architecture: Architecture,
+    assistant: Assistant | None,
+    accelerator: Accelerator,
+    *,
+    vllm_version: str | None,
+    location: str,
+) -> Findings:
+    """Everything about model, machine and place that is known not to work, with what to write instead."""
+    refusals = [
+        *_location(settings, accelerator, location),
+        *_parallelism(settings, accelerator),
+        *_engine(settings, model, architecture, assistant, accelerator, vllm_version),
+        *_modalities(settings, architecture, accelerator),
+        *_cloud_run(settings, accelerator),
+        *_overruled(settings, accelerator),
+    ]
+    return Findings(tuple(refusals), tuple(_warnings(settings, accelerator, location)))
+
+
+def _location(settings: Settings, accelerator: Accelerator, location: str) -> Iterator[Fault]:
+    key = "tpu.zone" if accelerator.platform is Platform.TPU_QUEUED_RESOURCE else "region"
+    flex = accelerator.tpu if settings.tpu.provisioning == "flex-start" else None
+    if location not in (*accelerator.locations, *accelerator.invited_locations):
+        yield Fault(
+            key,
+            f"{location} is not known to offer {accelerator.title}.",
+            "The deployment would be refused after images and weights are in place.",
+            f"Write one of: {', '.join(flex.flex_start_zones if flex else accelerator.locations)}.",
+        )
+    elif flex and location in flex.flex_start_refused_zones:
+        yield Fault(
+            key,
+            f"Google was seen to refuse flex-start requests for TPU v6e in {location}.",
+            "The TPU API would refuse this one too.",
+            f"Write one of: {', '.join(flex.flex_start_zones)}, or another tpu.provisioning.",
+        )
+
+
+def _untried_zone(settings: Settings, accelerator: Accelerator, location: str) -> Iterator[Fault]:
+    """A warning where nobody is known to have asked for flex-start: the answer costs nothing, so it is no refusal."""
+    tpu = accelerator.tpu
+    if tpu is None or settings.tpu.provisioning != "flex-start" or location not in accelerator.locations:
+        return
+    if location not in (*tpu.flex_start_zones, *tpu.flex_start_refused_zones):
+        fact = f"whether {location} takes flex-start requests is not known: nobody was seen to ask."
+        consequence = "If it does not, the TPU API says so within seconds, and no slice is paid for."
+        fix = f"Seen to take them: {', '.join(tpu.flex_start_zones)}."
+        yield Fault("tpu.zone", fact, consequence, fix)
+
+
+def _parallelism(settings: Settings, accelerator: Accelerator) -> Iterator[Fault]:
+    parallel = settings.serving.tensor_parallel_size
+    if parallel is not None and parallel > accelerator.devices:
+        fact = f"{parallel} is more than the {accelerator.devices} device(s) of {accelerator.id}."
+        yield Fault(
+            "serving.tensorParallelSize",
+            fact,
+            "vLLM would find no such device.",
+            f"Write {accelerator.devices}, or leave it out.",
+        )
+
+
+def check_idle_devices(settings: Settings, accelerator: Accelerator, usd_per_hour: float) -> Iterator[Fault]:
+    """A warning where fewer devices share the model than are paid for; `usd_per_hour` is the price of all of them."""
+    parallel, devices = settings.serving.tensor_parallel_size, accelerator.devices
+    spread = any(flag_table().main_spelling(written) in _SPREADING for written in settings.vllm_args)
+    if parallel is None or parallel >= devices or spread:
+        return
+    idle = devices - parallel
+    fact = f"the model is on {parallel} of the {devices} devices of {accelerator.id}; the rest ({idle}) is idle."
+    wasted = f"{read_usd(usd_per_hour * idle / devices)} of {read_usd(usd_per_hour)}"
+    fix = f"Write {devices}, or leave it out" + "".join(
+        f"; {one} has just {parallel}" for one in _like(accelerator, parallel)
+    )
+    yield Fault("serving.tensorParallelSize", fact, f"They are paid for all the same: {wasted} an hour.", f"{fix}.")
+
+
+_SPREADING = ("--data-parallel-size", "--pipeline-parallel-size")
+"""Flags that put the other devices to use, in ways that the plan does not follow."""
+
+
+def _like(accelerator: Accelerator, devices: int) -> list[str]:
+    """Accelerators with `devices` devices of the same kind on the same platform."""
+    kind = (accelerator.platform, accelerator.bandwidth, devices)
+    return [one.id for one in catalog().accelerators.values() if (one.platform, one.bandwidth, one.devices) == kind]
+
+
+def _engine(
+    settings: Settings,
+    model: Model,
+    architecture: Architecture,
+    assistant: Assistant | None,
+    accelerator: Accelerator,
+    version: str | None,
+) -> Iterator[Fault]:
+    serving = settings.serving
+    if version is not None and _number(version) < _number(model.min_vllm):
+        fact = f"vLLM {version} does not know {model.id}; {model.min_vllm} is the first that does."
+        yield Fault(
+            "images.serving",
+            fact,
+            "It would stop at the model's configuration.",
+            "Leave it out, or name a later image.",
+        )
+    if serving.max_model_len > architecture.max_position:
+        fact = f"{serving.max_model_len:,} is more than the model's {architecture.max_position:,} positions."
+        yield Fault(
+            "serving.maxModelLen", fact, "vLLM would refuse to start.", f"Write at most {architecture.max_position}."
+        )
+    if serving.speculation.method == "ngram" and serving.async_scheduling:
+        fact = "cannot be on with ngram speculation."
+        fix = "Leave serving.asyncScheduling out, or use serving.speculation.method: mtp."
+        yield Fault("serving.asyncScheduling", fact, "vLLM would refuse to start.", fix)
+    if serving.speculation.method == "mtp":
+        yield from _assistant(model, assistant, version)
+    if serving.quantization == "fp8" and (model.weight_format != "bf16" or accelerator.backend is Backend.TPU):
+        why = (
+            "the checkpoint is quantised already"
+            if model.weight_format != "bf16"
+            else "vLLM on TPU cannot quantise while loading"
+        )
+        yield Fault(
+            "serving.quantization", f"fp8 does not apply: {why}.", "vLLM would refuse to start.", "Leave it out."
+        )
+    if serving.cpu_offload_gb and accelerator.backend is Backend.TPU:
+        yield Fault(
+            "serving.cpuOffloadGb", "there is no CPU offload on TPU.", "vLLM would refuse to start.", "Leave it out."
+        )
+    if serving.chat_template == "tools" and accelerator.backend is Backend.TPU:
+        fact = "tools stands for a file of vLLM's GPU image; where its TPU image holds one is not known."
+        fix = "Leave it out, for the checkpoint's own template, or write the file's whole path."
+        yield Fault("serving.chatTemplate", fact, "vLLM would stop where the file is not there.", fix)
+    if settings.workload.prompt_tokens + settings.workload.output_tokens > serving.max_model_len:
+        total = settings.workload.prompt_tokens + settings.workload.output_tokens
+        fact = (
+            f"prompt and answer together are {total:,} tokens, more than serving.maxModelLen {serving.max_model_len:,}."
+        )
+        yield Fault(
+            "workload",
+            fact,
+            "The server would answer 400 to every such request.",
+            "Raise serving.maxModelLen or lower workload.",
+        )
+
+
+def _assistant(model: Model, assistant: Assistant | None, version: str | None) -> Iterator[Fault]:
+    key = "serving.speculation.method"
+    if assistant is None:
+        fix = "Use ngram, or none."
+        yield Fault(key, f"there is no MTP assistant for {model.id}.", "Nothing could draft.", fix)
+    elif version is not None and _number(version) < _number(assistant.min_vllm):
+        fact = f"vLLM {version} cannot use {assistant.hub_id}; {assistant.min_vllm} is the first that can."
+        fix = "Use ngram, or none, or name a later image under images.serving."
+        yield Fault(key, fact, "It would stop at the speculative configuration.", fix)
+
+
+_CHUNKED = ("e2b", "e4b")
+"""Architectures whose multimodal input vLLM may chunk on GPU; for all others it is switched off."""
+
+
+def _modalities(settings: Settings, architecture: Architecture, accelerator: Accelerator) -> Iterator[Fault]:
+    modalities = settings.serving.modalities
+    if modalities.audio and "audio" not in architecture.input_modalities:
+        consequence = "The server would answer 400 to every audio request."
+        yield Fault(
+            "serving.modalities.audio", "the model has no audio tower.", consequence, "Write 0, or use E2B, E4B or 12B."
+        )
+    elif modalities.audio and accelerator.backend is Backend.TPU:
+        consequence = "An audio request would be an error."
+        yield Fault(
+            "serving.modalities.audio", "vLLM on TPU skips the audio tower.", consequence, "Write 0, or serve on a GPU."
+        )
+    yield from _items(settings, architecture, accelerator)
+    if modalities.image and "image" not in architecture.input_modalities:
+        yield Fault(
+            "serving.modalities.image", "the model takes no images.", "Image requests would be an error.", "Write 0."
+        )
+
+
+def _items(settings: Settings, architecture: Architecture, accelerator: Accelerator) -> Iterator[Fault]:
+    """Images and videos that one step must take whole and cannot."""
+    serving, on_tpu = settings.serving, accelerator.backend is Backend.TPU
+    tokens = serving.vision_tokens or IMAGE_TOKENS
+    if on_tpu and tokens > IMAGE_TOKENS:
+        fact = f"vLLM on TPU makes at most {IMAGE_TOKENS} tokens of an image, whatever is set."
+        consequence = "The prompt would have room for more than the encoder gives, and image requests would fail."
+        yield Fault("serving.visionTokens", fact, consequence, f"Write {IMAGE_TOKENS} or less, or serve on a GPU.")
+    whole = on_tpu or architecture.id not in _CHUNKED or serving.chunked_multimodal_input is False
+    batched = serving.max_num_batched_tokens
+    if batched is None or not whole:
+        return
+    for kind, largest in (("video", VIDEO_TOKENS), ("image", tokens)):
+        if getattr(serving.modalities, kind) and batched < largest:
+            fact = f"{batched:,} is less than the {largest:,} tokens of one {kind}, which cannot be split here."
+            fix = f"Write at least {largest}, or serving.modalities.{kind}: 0."
+            yield Fault("serving.maxNumBatchedTokens", fact, "vLLM would refuse to start.", fix)
+            return
+
+
+def _cloud_run(settings: Settings, accelerator: Accelerator) -> Iterator[Fault]:
+    limits, scaling = accelerator.cloud_run, settings.scaling
+    if limits is None:
+        return
+    for key, value, bounds, unit in (
+        ("scaling.cpu", scaling.cpu, limits.cpu, "vCPU"),
+        ("scaling.memoryGib", scaling.memory_gib, limits.memory_gib, "GiB"),
+    ):
+        if value is not None and not bounds.min <= value <= bounds.max:
+            fact = f"{value} {unit} is outside what Cloud Run takes with this GPU: {bounds.min:g} to {bounds.max:g}."
+            yield Fault(
+                key,
+                fact,
+                "The deployment would be refused.",
+                f"Write {bounds.min:g} to {bounds.max:g}, or leave it out.",
+            )
+    within = scaling.cpu is not None and limits.cpu.min <= scaling.cpu <= limits.cpu.max
+    if within and limits.cpu_values and scaling.cpu not in limits.cpu_values:
+        values = ", ".join(str(value) for value in limits.cpu_values)
+        fact = f"Cloud Run has no {scaling.cpu} vCPU."
+        yield Fault("scaling.cpu", fact, "The deployment would be refused.", f"Write one of: {values}.")
+    if scaling.min_instances > scaling.max_instances:
+        fact = f"{scaling.min_instances} is more than scaling.maxInstances {scaling.max_instances}."
+        yield Fault(
+            "scaling.minInstances",
+            fact,
+            "The deployment would be refused.",
+            "Raise maxInstances or lower minInstances.",
+        )
+    if settings.weights.source == "huggingface" and settings.weights.access == "stream":
+        fact = "stream reads gs://, and weights.source huggingface fills no bucket."
+        yield Fault("weights.access", fact, "There would be nothing to stream.", "Write weights.source: bucket.")
+    elif settings.weights.access == "stream" and load_format(settings, accelerator) != "runai_streamer":
+        fact = f"{settings.serving.load_format} cannot read gs://, where weights.access: stream leaves the weights."
+        fix = "Leave it out, or write weights.access: mount."
+        yield Fault("serving.loadFormat", fact, "The server would find no weights.", fix)
+
+
+def _overruled(settings: Settings, accelerator: Accelerator) -> Iterator[Fault]:
+    """Variables by which vLLM itself would choose the CUDA driver library, after the start of the container did."""
+    for name in ("VLLM_ENABLE_CUDA_COMPATIBILITY", "VLLM_CUDA_COMPATIBILITY_PATH"):
+        if name in settings.serving.env and accelerator.backend is Backend.GPU:
+            fact = "is overruled by serving.cudaCompatibility, which decides when the container starts."
+            fix = "Take it out, and write serving.cudaCompatibility: always or never where auto is wrong."
+            yield Fault(f"serving.env.{name}", fact, "It would have no effect.", fix)
+
+
+def _warnings(settings: Settings, accelerator: Accelerator, location: str) -> Iterator[Fault]:
+    scaling, seqs = settings.scaling, settings.serving.max_num_seqs
+    yield from _untried_zone(settings, accelerator, location)
+    if location in accelerator.invited_locations:
+        fact = f"{location} offers {accelerator.title} by invitation only."
+        yield Fault(
+            "region", fact, "Without one the deployment is refused.", f"Safer: {', '.join(accelerator.locations)}."
+        )
+    if accelerator.tpu and settings.region is not None and settings.region not in _known_regions():
+        own = region_of(location)
+        fact = f"{settings.region} is in no row of the catalog, so whether Cloud Run is there was not checked."
+        consequence = "If it is not, the gateway's deployment is refused."
+        yield Fault(
+            "region", fact, consequence, f"Leave it out for {own}, or look it up with: gcloud run regions list."
+        )
+    if accelerator.cloud_run and scaling.concurrency is None and seqs is not None and seqs > MAX_CONCURRENCY:
+        fact = f"{seqs} is more than the {MAX_CONCURRENCY} requests that Cloud Run sends to an instance."
+        yield Fault("serving.maxNumSeqs", fact, "The batch can never fill.", f"Write at most {MAX_CONCURRENCY}.")
+    if scaling.concurrency is not None and seqs is not None and not accelerator.tpu:  # a gateway has checks of its own
+        if scaling.concurrency < seqs:
+            fact = f"{scaling.concurrency} is less than serving.maxNumSeqs {seqs}."
+            fix = f"Write at least {seqs}."
+            if seqs > MAX_CONCURRENCY:
+                fix = f"Write serving.maxNumSeqs: {scaling.concurrency}; no instance gets more than {MAX_CONCURRENCY}."
+            yield Fault("scaling.concurrency", fact, "The batch can never fill.", fix)
+        elif scaling.concurrency > TEMPERATE_CONCURRENCY * seqs:
+            fact = f"{scaling.concurrency} is far above serving.maxNumSeqs {seqs}."
+            fix = f"Write about {2 * seqs}, so that Cloud Run starts another instance instead."
+            yield Fault("scaling.concurrency", fact, "Requests would queue inside the server.", fix)
+    if settings.serving.allowed_media_domains and settings.weights.source != "huggingface":
+        fact = "the server has no way out to the internet while its weights come from a bucket."
+        consequence = "Fetching from these hosts would fail after a wait."
+        fix = "Let requests carry media as data: URLs, or write weights.source: huggingface, which opens a way out."
+        yield Fault("serving.allowedMediaDomains", fact, consequence, fix)
+    if "LD_LIBRARY_PATH" in settings.serving.env and accelerator.backend is Backend.GPU:
+        fact = "comes behind the folder that serving.cudaCompatibility puts first."
+        consequence = "A libcuda.so.1 of your own would not be found."
+        fix = "Leave it if it holds other libraries; for that one, lay it into the image's /usr/local/cuda/compat."
+        yield Fault("serving.env.LD_LIBRARY_PATH", fact, consequence, fix)
+    yield from doubtful_arguments(settings)
+    for written in settings.vllm_args:
+        if (flag := flag_table().main_spelling(written)) in UNPLANNED_FLAGS:
+            fact = f"{flag} changes memory or devices in ways that this plan does not follow."
+            fix = "Measure before you rely on the numbers above."
+            yield Fault(f"vllmArgs.{written}", fact, "Capacity, speed and verdict are those without it.", fix)
+        if flag == "--disable-log-stats":
+            fact = "the server would count nothing."
+            consequence = "Its metrics are empty: nothing shows its load"
+            if accelerator.tpu:
+                consequence += ", and the slice's supervisor starts a server afresh that is only loaded"
+            yield Fault(f"vllmArgs.{written}", fact, f"{consequence}.", "Take it out.")
+
+
+def _known_regions() -> set[str]:
+    """Regions in which some accelerator or price of the catalog is: some of Google's, not all."""
+    facts = catalog()
+    places = {place for one in facts.accelerators.values() for place in (*one.locations, *one.invited_locations)}
+    priced = {price.region for price in facts.prices if price.region}
+    return priced | {re.sub(r"-[a-z]$", "", place) for place in places}
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(int("".join(c for c in part if c.isdigit()) or 0) for part in version.split("rc")[0].split(".")[:3])

@@ -1,0 +1,83 @@
+"""Settings that somebody wrote and that do nothing on the platform: one table a platform, a warning for each key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from infra.catalog import Accelerator, Backend, Platform
+from infra.errors import Fault
+from infra.planning.checks.tpu_slices import WRITTEN
+from infra.planning.performance.speed import Knee
+from infra.planning.settings.declarations import Profile, Settings
+from infra.planning.settings.resolve import Origin
+
+_NAMED = "tpu.slices says how many there are"
+_MACHINE = "the machine belongs to the chips"
+WITHOUT_EFFECT: Mapping[Platform, tuple[str, Mapping[str, str]]] = {
+    Platform.CLOUD_RUN: ("on Cloud Run", {"tpu": "there are no slices"}),
+    Platform.TPU_QUEUED_RESOURCE: (
+        "on a TPU slice",
+        {
+            "scaling.minInstances": _NAMED,
+            "scaling.maxInstances": _NAMED,
+            "scaling.cpu": _MACHINE,
+            "scaling.memoryGib": _MACHINE,
+            "scaling.zonalRedundancy": "it lives in one zone",
+            "probes": "the supervisor on the machine probes",
+            "weights.access": "the weights are copied into memory",
+            "serving.cudaCompatibility": "there is no CUDA",
+        },
+    ),
+    Platform.COMPUTE_ENGINE: (
+        "on a machine of Compute Engine",
+        {"tpu": "there are no slices", "scaling": "it is one machine", "probes": "nothing probes it"},
+    ),
+}
+"""By key or group of keys, why nothing follows from it there."""
+
+
+def without_effect(settings: Settings, accelerator: Accelerator, origins: Mapping[str, Origin]) -> Iterator[Fault]:
+    """A warning for every key of the stack file or the command line that changes nothing, or not what it says."""
+    where, table = WITHOUT_EFFECT.get(accelerator.platform, ("", {}))
+    for path, origin in origins.items():
+        why = next((why for key, why in table.items() if path == key or path.startswith(f"{key}.")), "")
+        if why and origin in WRITTEN:
+            yield Fault(path, f"has no effect {where}: {why}.", "Nothing follows from it.", "Take it out.")
+    if settings.serving.enforce_eager and accelerator.backend is Backend.TPU:
+        wait = "The first requests of each size would wait for it, minutes each"
+        consequence = f"{wait}, and the predicted start does not follow it."
+        yield Fault("serving.enforceEager", "on TPU it only puts the compilation off.", consequence, "Take it out.")
+    modalities = settings.serving.modalities
+    if settings.serving.vision_tokens is not None and not (modalities.image or modalities.video):
+        fact = "has no effect: serving.modalities lets no image in."
+        yield Fault("serving.visionTokens", fact, "Nothing follows from it.", "Take it out.")
+
+
+_LIMITS = {
+    "kv-cache": "the KV cache holds no more",
+    "ceiling": "more are not recommended",
+    "gain": "more would bring little",
+    "stream-speed": "more would slow each stream down too far",
+}
+
+
+def profile_without_effect(
+    settings: Settings, origins: Mapping[str, Origin], knee: Callable[[Profile], Knee]
+) -> Iterator[Fault]:
+    """A warning where somebody wrote a profile and gets what balanced gives: no recipe of the profile says anything, and
+    the number of running requests is set, or `knee`, the planner's choice by profile, is the same for both."""
+    written = origins.get("profile") in WRITTEN and settings.profile != "balanced"
+    if not written or Origin.PROFILE in origins.values():
+        return
+    seqs, fix = settings.serving.max_num_seqs, "Take it out, or write serving.maxNumSeqs yourself."
+    if seqs is not None:
+        by = origins["serving.maxNumSeqs"]
+        why = f"serving.maxNumSeqs is {seqs} by the {by}"
+        fix = "Take it out, or serving.maxNumSeqs, which the profile then chooses." if by in WRITTEN else fix
+    else:
+        chosen, balanced = knee(settings.profile), knee("balanced")
+        if chosen.max_num_seqs != balanced.max_num_seqs:
+            return
+        why = f"balanced runs {balanced.max_num_seqs} requests at once as well, {_LIMITS[chosen.limited_by]}"
+    fact = f"{settings.profile} changes nothing here: {why}."
+    yield Fault("profile", fact, "Nothing follows from it.", fix)

@@ -1,0 +1,126 @@
+"""What a reader should know beside the numbers: an idle or a crowded device, what moves along, who may check and call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from infra.catalog import Accelerator, Backend, Model
+from infra.errors import Fault
+from infra.planning.artifacts import ImageRef
+from infra.planning.checks.tpu_slices import WRITTEN
+from infra.planning.performance.speed import SpeedEstimate, SpeedModel
+from infra.planning.server.command import IMAGE_TOKENS, Engine
+from infra.planning.settings.declarations import Settings
+from infra.planning.settings.resolve import Origin
+
+
+def access_notes(settings: Settings, model: Model) -> Iterator[str]:
+    """What is still to be set before the weights can be had, the check can ask, and anybody can call."""
+    if model.gated and settings.weights.source != "existing" and not (settings.hf_token or settings.hf_token_secret):
+        yield f"{model.hub_id} is gated: pulumi config set --secret gemma4:hfToken, or set hfTokenSecret."
+    if not settings.access.deployers:
+        yield (
+            "The check after deployment acts as the stack's invoker account: list who deploys under access.deployers, "
+            "or grant them roles/iam.serviceAccountOpenIdTokenCreator on it."
+        )
+    if not settings.access.invokers:
+        yield "Nobody but the stack's invoker account may call the endpoint: list callers under access.invokers."
+
+
+def template_note(settings: Settings, accelerator: Accelerator) -> Iterator[str]:
+    """Which chat template tells the model about tools, where tools are on and nobody chose one."""
+    if settings.serving.tools and settings.serving.chat_template is None:
+        other = (
+            "serving.chatTemplate takes another by its path in the image"
+            if accelerator.backend is Backend.TPU
+            else "serving.chatTemplate: tools takes the one of vLLM's GPU image instead"
+        )
+        yield (
+            "Tools are put to the model in the words of the checkpoint's own chat template; "
+            f"{other} (docs/decisions/0009)."
+        )
+
+
+def vision_note(settings: Settings) -> Iterator[str]:
+    """What a budget of image tokens that somebody chose means for the figures."""
+    tokens = settings.serving.vision_tokens
+    if tokens is not None and settings.serving.modalities.image:
+        yield (
+            f"An image takes up to {tokens:,} prompt tokens (the model's own budget: {IMAGE_TOKENS}): count them in "
+            "workload.promptTokens. vLLM measures its memory with as many images as one step takes, so the KV cache is "
+            "predicted as without."
+        )
+
+
+def driver_note(accelerator: Accelerator) -> Iterator[str]:
+    """What is not known of the image on the hosts of Cloud Run's L4."""
+    if accelerator.id == "l4":
+        yield (
+            "Unverified: vLLM's images are built for CUDA 13, and Cloud Run's L4 hosts were seen with drivers of 535 and of "
+            "580, without notice. The container chooses its CUDA library by the driver that it finds; reports say that this "
+            "works and that it does not (serving.cudaCompatibility, docs/operations.md)."
+        )
+
+
+def unseen_image_note(settings: Settings, image: ImageRef) -> Iterator[str]:
+    """That a slice is paid for before anybody knows whether its image exists: the catalog's tag is not pinned yet."""
+    if settings.images.serving is None and settings.images.mode == "mirror" and not image.pinned:
+        yield (
+            f"Unverified: nobody has looked whether {image.upstream} exists, and a slice is paid for before its machine pulls "
+            "it. `gemma4 pin tpu` looks, for nothing, and pins it; where it finds none, name another image under "
+            "images.serving (docs/operations.md)."
+        )
+
+
+def region_note(settings: Settings, region: str) -> Iterator[str]:
+    """What else moves with a zone that was chosen, unless the region is written out."""
+    if settings.tpu.zone is not None and settings.region is None:
+        yield (
+            f"The region of gateway, images and weights follows tpu.zone. Write region: {region} before you look for "
+            "capacity elsewhere, and they stay where they are."
+        )
+
+
+def spot_note(settings: Settings) -> Iterator[str]:
+    """That nothing keeps a spot slice."""
+    if settings.tpu.provisioning == "spot":
+        yield (
+            "A spot slice may be taken back at any time, with the requests on it; the next `pulumi up` asks for another. "
+            "Write tpu.provisioning: flex-start for one that stays until tpu.maxRunDuration."
+        )
+
+
+def kv_dtype_note(engine: Engine, tokens: int, unquantised: int) -> Iterator[str]:
+    """Whether an fp8 KV cache of `tokens` holds no more than the `unquantised` of bf16 in the same memory."""
+    if engine.kv_cache_dtype.startswith("fp8") and 0 < tokens <= unquantised:
+        yield (
+            f"serving.kvCacheDtype: {engine.kv_cache_dtype} saves nothing here: {tokens:,} tokens as with bf16, because a "
+            "device holds one KV head, which is padded to the size of two. It only costs accuracy: leave it out."
+        )
+
+
+def idle_note(engine: Engine, knee: int, speed: SpeedModel, origin: Origin) -> Iterator[str]:
+    """Whether `knee` running requests, which would fit, make much more of the device than those of `engine`, of which
+    there are so many by `origin`: what a recipe says cannot be left out."""
+    if knee < 2 * engine.max_num_seqs:
+        return
+    better, now = speed.tokens_per_second_at(knee), speed.tokens_per_second_at(engine.max_num_seqs)
+    by, instead = ("", ", or leave it out") if origin in WRITTEN else (f", by the {origin},", "")
+    yield (
+        f"maxNumSeqs {engine.max_num_seqs}{by} leaves the card idle: {knee} running requests would fit and give "
+        f"≈ {better.total.mid:,.0f} tok/s in all instead of {now.total.mid:,.0f} (predicted, {better.total.margin}). "
+        f"Write serving.maxNumSeqs: {knee}{instead}."
+    )
+
+
+def crowding(engine: Engine, held: int, tokens: int, most: int, speed: SpeedEstimate) -> Fault:
+    """The warning that `engine` may run more requests of `tokens` tokens than the `held` that its KV cache holds.
+
+    `most` is the largest maxNumSeqs whose requests are all held.
+    """
+    return Fault(
+        "serving.maxNumSeqs",
+        f"{engine.max_num_seqs} requests may run at once; the KV cache holds {held} of {tokens:,} tokens.",
+        f"The others wait or are preempted and computed anew: speed and price are those of {speed.planned.requests}.",
+        f"Write {max(1, most)}.",
+    )

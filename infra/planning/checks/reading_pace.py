@@ -1,0 +1,85 @@
+"""Whether a stream is slower than a person reads, and what would be faster: such a server fits, and feels as if it hung."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from infra.catalog import GIB
+from infra.errors import Fault
+from infra.planning.memory.alternatives import Neighbour, on_other_accelerators, with_other_models
+from infra.planning.memory.budget import ServerShape
+from infra.planning.memory.footprint import offloadable_bytes
+from infra.planning.memory.verdict import Alternative, Verdict, judge
+from infra.planning.performance.decode import Served
+from infra.planning.performance.speed import Rate, SpeedModel
+from infra.planning.units import read_duration, read_rate
+
+READING_SPEED = 5.0
+"""Tokens a second at which people read: 238 English words a minute (Brysbaert 2019, over 190 studies) at about 1.3
+tokens a word."""
+
+
+def check_pace(model: SpeedModel, planned: Rate, shape: ServerShape) -> Iterator[Fault]:
+    """A warning where a stream is slower than reading, alone or with the planned number running, and what to choose."""
+    alone = model.tokens_per_second_at(1)
+    slowest = planned.per_stream.mid
+    if slowest >= READING_SPEED:
+        return
+    wait = read_duration(model.output_tokens / slowest)
+    consequence = f"An answer of {model.output_tokens} tokens takes about {wait}, and callers take it for a hang."
+    if alone.per_stream.mid >= READING_SPEED:
+        fact = (
+            f"with {planned.requests} running each stream gets ≈ {read_rate(slowest)} tok/s, slower than people read."
+        )
+        fix = f"Write serving.maxNumSeqs: {_bearable(model, planned.requests)}."
+        yield Fault("serving.maxNumSeqs", fact, consequence, fix)
+        return
+    offloaded = min(shape.cpu_offload_gib, offloadable_bytes(shape) / GIB)
+    why = f": {offloaded:.3g} GiB of weights cross the host link for every token" if offloaded else ""
+    fact = f"≈ {read_rate(slowest)} tok/s a stream is slower than people read{why}."
+    instead = "; ".join(_faster(model, shape)) or "fewer tokens of context, or a larger machine"
+    yield Fault(
+        "serving.cpuOffloadGb" if offloaded else "accelerator", fact, consequence, f"What is faster: {instead}."
+    )
+
+
+def _bearable(model: SpeedModel, requests: int) -> int:
+    """The largest number of running requests, halving from `requests`, at which a stream keeps up with reading."""
+    while requests > 1 and model.tokens_per_second_at(requests).per_stream.mid < READING_SPEED:
+        requests //= 2
+    return requests
+
+
+def _faster(model: SpeedModel, shape: ServerShape) -> Iterator[str]:
+    """The same server without CPU offload, the nearest other model and machine, where they fit and keep up with reading."""
+    for neighbours in (_without_offload(shape), with_other_models(shape), on_other_accelerators(shape)):
+        yield from _first_faster(model, neighbours)
+
+
+def _without_offload(shape: ServerShape) -> Iterator[Neighbour]:
+    if shape.cpu_offload_gib:
+        yield {"serving.cpuOffloadGb": 0}, replace(shape, cpu_offload_gib=0.0)
+
+
+def _first_faster(model: SpeedModel, neighbours: Iterator[Neighbour]) -> Iterator[str]:
+    for settings, changed in neighbours:
+        rate = _moved(model, changed).tokens_per_second_at(1).total
+        if rate.mid >= READING_SPEED and judge(changed).verdict is Verdict.FITS:
+            yield f"{Alternative(settings, Verdict.FITS)} (≈ {read_rate(rate.mid)} tok/s alone)"
+            return
+
+
+def _moved(model: SpeedModel, shape: ServerShape) -> SpeedModel:
+    """The speed of another server under the same requests, without speculation: its drafter may be another or none."""
+    served = Served(
+        shape.model,
+        shape.architecture,
+        shape.accelerator,
+        shape.tensor_parallel,
+        kv_cache_dtype=shape.kv_cache_dtype,
+        quantization=shape.quantization,
+        cpu_offload_gib=shape.cpu_offload_gib,
+        enforce_eager=shape.enforce_eager,
+    )
+    return replace(model, served=served, speculation="none", speculative_tokens=0)

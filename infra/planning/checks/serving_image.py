@@ -1,0 +1,118 @@
+"""What is known of a serving image by its name alone: whether it can be pulled, what it holds, and which vLLM.
+
+Nothing is asked of a registry. What surely fails is refused; what cannot be known is a warning.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from infra.catalog import Accelerator, Backend, Platform
+from infra.catalog.flags import flag_table
+from infra.errors import Fault
+from infra.image_names import ImageName, parse_image_name
+from infra.planning.artifacts import vllm_version_of
+from infra.planning.memory.kv_blocks import NEWEST, OLDEST
+from infra.planning.names import UNKNOWN_PROJECT, Names
+from infra.planning.settings.declarations import Settings
+from infra.planning.settings.messages import Findings
+
+_KEY = "images.serving"
+_PUBLISHED = {"vllm/vllm-openai": Backend.GPU, "vllm/vllm-tpu": Backend.TPU}
+"""vLLM's own repositories at Docker Hub, and what their images run on."""
+_NOT_VLLM = {"lmsysorg/sglang": "SGLang", "ollama/ollama": "Ollama"}
+
+
+def check_image(settings: Settings, accelerator: Accelerator) -> Findings:
+    """What is wrong or unknown about the image that `images.serving` names; nothing where the catalog chooses."""
+    if settings.images.serving is None:
+        return Findings()
+    name = parse_image_name(settings.images.serving)
+    refusals = (*_pulled(settings, name), *_held(name, accelerator))
+    return Findings(refusals, () if refusals else tuple(_version(name, accelerator)))
+
+
+def counted_version(image_version: str | None) -> str:
+    """The version whose arithmetic stands for an image's: its own within what was compared, else the nearest such one,
+    and the flag table's where the image says none."""
+    if image_version is None:
+        return flag_table().version
+    minor = _minor(image_version)
+    return image_version if OLDEST <= minor <= NEWEST else f"0.{min(max(minor, OLDEST), NEWEST)}"
+
+
+def image_note(settings: Settings, accelerator: Accelerator, names: Names) -> Iterator[str]:
+    """Who must be let into another project's registry, and whose flags were checked, where that is not plain."""
+    if settings.images.serving is None:
+        return
+    name = parse_image_name(settings.images.serving)
+    if name.project and names.project not in (name.project, UNKNOWN_PROJECT) and settings.images.mode == "mirror":
+        puller = "Cloud Run's service agent (service-NUMBER@serverless-robot-prod.iam.gserviceaccount.com)"
+        if accelerator.platform is not Platform.CLOUD_RUN:
+            puller = f"the stack's runtime account ({names.email(names.prefix)})"
+        yield (
+            f"The serving image is in project {name.project}: unless it is public, {puller} and whoever runs `pulumi up` "
+            "need roles/artifactregistry.reader there."
+        )
+    version, table = vllm_version_of(name), flag_table().version
+    if version is not None and version != table and OLDEST <= _minor(version) <= NEWEST:
+        yield f"Flags were checked against vLLM {table}; the image says {version}, where some may be missing or new."
+
+
+def _pulled(settings: Settings, name: ImageName) -> Iterator[Fault]:
+    if name.host.endswith("-docker.pkg.dev") and name.path.count("/") < 2:
+        fact = f"{name.host}/{name.path} is too short for an image in Artifact Registry."
+        consequence = "It could not be pulled, which shows only after the weights are in place."
+        yield Fault(_KEY, fact, consequence, "Write REGION-docker.pkg.dev/PROJECT/REPOSITORY/IMAGE:TAG.")
+    if name.on_docker_hub or name.on_google or settings.images.mode == "build":
+        return
+    yield Fault(
+        _KEY,
+        f"{name.host} is neither Docker Hub nor a registry of Google's.",
+        "The image could not be pulled, which shows only after the weights are in place.",
+        "Copy it to Artifact Registry and name it there (REGION-docker.pkg.dev/PROJECT/REPOSITORY/IMAGE:TAG), or write "
+        "images.mode: build, which takes it as the base of a build.",
+    )
+
+
+def _held(name: ImageName, accelerator: Accelerator) -> Iterator[Fault]:
+    if not name.on_docker_hub:
+        return
+    if (held := _NOT_VLLM.get(name.path)) is not None:
+        fact, consequence = f"{name.path} holds {held}.", "The command is `vllm serve`, which is not in it."
+        yield Fault(_KEY, fact, consequence, "Leave it out, or name an image of vLLM.")
+    made_for = _PUBLISHED.get(name.path)
+    if made_for is not None and made_for is not accelerator.backend:
+        fact = f"{name.path} is vLLM for a {made_for.upper()}, and {accelerator.id} has none."
+        fitting = next(path for path, backend in _PUBLISHED.items() if backend is accelerator.backend)
+        yield Fault(_KEY, fact, "vLLM would find no device.", f"Leave it out, or name an image of {fitting}.")
+
+
+def _version(name: ImageName, accelerator: Accelerator) -> Iterator[Fault]:
+    table = flag_table().version
+    fitting = next(path for path, backend in _PUBLISHED.items() if backend is accelerator.backend)
+    if "vllm" not in name.path.rpartition("/")[2]:
+        fact = "is not known to hold vLLM: its name does not say so."
+        consequence = f"Flags, capacity and times are those of vLLM {table}, and without vLLM nothing would start."
+        yield Fault(_KEY, fact, consequence, f"Make sure that `vllm serve` runs in it, or use {fitting}:v{table}.")
+        return
+    version = vllm_version_of(name)
+    if version is None:
+        said = f"the tag {name.tag}" if name.tag else "a digest alone" if name.digest else "a name without a tag"
+        consequence = f"Flags, capacity and times are those of vLLM {table}, whatever the image holds."
+        fix = f"Name a release, for example {fitting}:v{table}{' before the digest' if name.digest else ''}."
+        yield Fault(_KEY, f"{said} says no version of vLLM.", consequence, fix)
+    elif not OLDEST <= _minor(version) <= NEWEST:
+        fact = f"vLLM {version} is outside what was compared: 0.{OLDEST} to 0.{NEWEST}."
+        consequence = (
+            f"Capacity is counted as {counted_version(version)} does, flags are checked against {table}: a flag that is gone "
+            "stops the server at its command line."
+        )
+        yield Fault(_KEY, fact, consequence, f"Name {fitting}:v{table}, or read the release notes in between.")
+
+
+def _minor(version: str) -> int:
+    """The second number of a version; every 1.x is newer than all of 0.x."""
+    major, minor = re.findall(r"\d+", version)[:2]
+    return 1000 * int(major) + int(minor)

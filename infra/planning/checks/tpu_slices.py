@@ -1,0 +1,137 @@
+"""What is known not to work, or to be wasted, with TPU slices: durations, addresses, and what their gateway lets in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from ipaddress import IPv4Network
+
+from infra.errors import Fault
+from infra.planning.checks.combination import TEMPERATE_CONCURRENCY
+from infra.planning.gateway.limits import MOST_IN_FLIGHT
+from infra.planning.performance.startup import StartupEstimate
+from infra.planning.platforms.tpu_slices import SlicesPlan
+from infra.planning.settings.cidr import DOCKER, is_private
+from infra.planning.settings.declarations import Settings
+from infra.planning.settings.messages import Findings
+from infra.planning.settings.resolve import Origin
+from infra.planning.units import parse_duration, read_duration, spell_duration
+
+WRITTEN = (Origin.STACK_FILE, Origin.COMMAND_LINE)
+"""Origins of what somebody wrote for this stack."""
+
+_FLEX_START_S = (600, 7 * 86_400)
+_SHORTEST_QUEUE_S = 60
+_KNOWN_QUEUE_S = 7 * 86_400
+"""No bound on a request's validity is documented for queued resources; the same of Compute Engine ends at 7 days."""
+
+
+def check_slices(
+    settings: Settings,
+    slices: SlicesPlan,
+    startup: StartupEstimate,
+    origins: Mapping[str, Origin],
+    max_num_seqs: int,
+) -> Findings:
+    """Everything about the slices that does not depend on the model but for the time it takes to start."""
+    refusals = (*_run_duration(settings, slices, startup), *_validity(settings), *_ranges(settings, slices))
+    warnings = (
+        *_short_run(settings, slices, startup),
+        *_no_end(settings, slices, origins),
+        *_waiting(settings, slices),
+        *_in_flight(settings, slices, max_num_seqs),
+    )
+    return Findings(refusals, warnings)
+
+
+def _run_duration(settings: Settings, slices: SlicesPlan, startup: StartupEstimate) -> Iterator[Fault]:
+    low, high = _FLEX_START_S
+    run_s, start_s = slices.max_run_duration_s, startup.from_zero.mid
+    if run_s is None:
+        return
+    text = settings.tpu.max_run_duration
+    if not low <= run_s <= high:
+        fact = f"{text} is outside what flex-start takes: 10m to 7d."
+        fix = "Write at most 7d and let the next slice queue before the first ends, or use tpu.provisioning: on-demand."
+        yield Fault("tpu.maxRunDuration", fact, "The TPU API would refuse the request.", fix)
+    elif run_s <= start_s:
+        fact = f"{text} is not longer than the start, which takes about {read_duration(start_s)}."
+        fix = f"Write at least {_twice(start_s)}, or leave it out."
+        yield Fault("tpu.maxRunDuration", fact, "The slice would be paid for and end before it serves.", fix)
+
+
+def _short_run(settings: Settings, slices: SlicesPlan, startup: StartupEstimate) -> Iterator[Fault]:
+    run_s, start_s = slices.max_run_duration_s, startup.from_zero.mid
+    if run_s is not None and start_s < run_s < 2 * start_s:
+        fact = (
+            f"{settings.tpu.max_run_duration} is less than twice the start, which takes about {read_duration(start_s)}."
+        )
+        fix = f"Write at least {_twice(start_s)}."
+        yield Fault("tpu.maxRunDuration", fact, "Most of what is paid for would be spent on starting.", fix)
+
+
+def _twice(start_s: float) -> str:
+    return spell_duration(60 * -(-2 * start_s // 60))
+
+
+def _no_end(settings: Settings, slices: SlicesPlan, origins: Mapping[str, Origin]) -> Iterator[Fault]:
+    if slices.max_run_duration_s is None and origins.get("tpu.maxRunDuration") in WRITTEN:
+        fact = f"has no effect with tpu.provisioning: {slices.provisioning}."
+        consequence = "The slice would run, and be paid for, until it is deleted."
+        fix = "Take it out, or use tpu.provisioning: flex-start."
+        yield Fault("tpu.maxRunDuration", fact, consequence, fix)
+
+
+def _validity(settings: Settings) -> Iterator[Fault]:
+    text = settings.tpu.valid_until_duration
+    if parse_duration(text) < _SHORTEST_QUEUE_S:
+        fact = f"{text} is too short for any request to be granted."
+        yield Fault("tpu.validUntilDuration", fact, "The request would expire at once.", "Write for example 4h.")
+
+
+def _waiting(settings: Settings, slices: SlicesPlan) -> Iterator[Fault]:
+    valid, wait = settings.tpu.valid_until_duration, settings.tpu.wait_for_capacity
+    if slices.valid_until_duration_s < _SHORTEST_QUEUE_S:
+        return  # refused: no other duration should follow it
+    if slices.wait_for_capacity_s > slices.valid_until_duration_s:
+        fact = f"{wait} is longer than tpu.validUntilDuration {valid}."
+        fix = f"Write at most {valid}, or raise tpu.validUntilDuration."
+        yield Fault("tpu.waitForCapacity", fact, "The request would have ended while up still waits.", fix)
+    if slices.valid_until_duration_s > _KNOWN_QUEUE_S:
+        fact = f"{valid} is more than 7d; how long Google lets a request stand is not documented."
+        fix = "Write at most 7d, which is no more certain, or try it: a refusal costs nothing."
+        yield Fault("tpu.validUntilDuration", fact, "Whether it takes this one is unknown.", fix)
+
+
+def _ranges(settings: Settings, slices: SlicesPlan) -> Iterator[Fault]:
+    key, own, beside = "network.subnetCidr", settings.network.subnet_cidr, slices.subnet_cidr
+    fix = "Write for example 10.8.0.0/26."
+    if not is_private(IPv4Network(beside)):
+        fact = f"the slices get the range beside it, {beside}, which is not private."
+        yield Fault(key, fact, "What lives there on the internet could not be reached.", fix)
+    elif any(IPv4Network(cidr).overlaps(DOCKER) for cidr in (own, beside)):
+        fact = (
+            f"{DOCKER}, which Docker on the slices takes for itself, overlaps {own} or the slices' own range beside it, "
+            f"{beside}."
+        )
+        yield Fault(key, fact, "A slice could not answer the gateway.", fix)
+
+
+def _in_flight(settings: Settings, slices: SlicesPlan, max_num_seqs: int) -> Iterator[Fault]:
+    """What the gateway lets through to one slice, beside what the slice runs at once."""
+    held, count = settings.scaling.concurrency, len(slices.names)
+    each = slices.gateway.in_flight_limit // count
+    if each < max_num_seqs:
+        fact = (
+            f"{each} requests are in flight for each of {count} slice(s), less than serving.maxNumSeqs {max_num_seqs}."
+        )
+        fits = max_num_seqs * count <= MOST_IN_FLIGHT
+        fix = f"scaling.concurrency: {max_num_seqs}" if fits else f"serving.maxNumSeqs: {each}, or use fewer slices"
+        yield Fault("scaling.concurrency", fact, "The batch can never fill.", f"Write {fix}.")
+    elif held is not None and held * count > MOST_IN_FLIGHT:
+        fact = f"{held} for each of {count} slices is more than the {MOST_IN_FLIGHT} that the gateway admits in all."
+        fix = f"Write at most {MOST_IN_FLIGHT // count}."
+        yield Fault("scaling.concurrency", fact, "The gateway would answer 429 earlier.", fix)
+    elif held is not None and held > TEMPERATE_CONCURRENCY * max_num_seqs:
+        fact = f"{held} is far above serving.maxNumSeqs {max_num_seqs}."
+        fix = f"Write about {2 * max_num_seqs}, so that the gateway answers 429 instead."
+        yield Fault("scaling.concurrency", fact, "Requests would queue inside the server.", fix)

@@ -1,0 +1,149 @@
+"""What a plan costs: an hour of running, a month of doing nothing, a million output tokens, a whole slice.
+
+List prices of the catalog, without discounts, taxes, Cloud Run's free tier and network egress. A month is 730 hours,
+a GB 10^9 bytes. Amounts are US dollars; every line carries the price row that it comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from infra.catalog import Catalog
+from infra.planning.cost.rental import CloudRunRental, LineItem, MachineRental, Rental, TpuRental, price_line
+from infra.planning.performance.speed import Rate
+from infra.planning.units import Band
+
+__all__ = [
+    "CloudRunRental",
+    "CostEstimate",
+    "Kept",
+    "LineItem",
+    "MachineRental",
+    "Rental",
+    "StagingJob",
+    "TpuRental",
+    "estimate_cost",
+]
+
+_GB = 1e9
+
+
+@dataclass(frozen=True)
+class CostEstimate:
+    """Dollars. A replica is one instance, slice or machine; tokens are priced on one that is busy all the time."""
+
+    replica_hour: tuple[LineItem, ...]
+    idle_month: tuple[LineItem, ...]
+    """Storage, kept instances, the gateway: paid while no request comes. A TPU slice that exists is never idle."""
+    staging: tuple[LineItem, ...]
+    replicas: int
+    """The most that the stack runs at once."""
+    planned_requests: int
+    usd_per_million_alone: Band
+    usd_per_million_planned: Band
+    """Output tokens, decoding only: prompts come from the prefix cache, as in published figures."""
+    usd_per_million_new_prompts: Band
+    """As planned, when every prompt has to be computed."""
+    run_hours: float | None
+    """Hours after which a slice ends by itself; None where nothing ends."""
+    notes: tuple[str, ...]
+
+    @property
+    def usd_per_hour(self) -> float:
+        """One replica, running."""
+        return _sum(self.replica_hour)
+
+    @property
+    def usd_per_hour_at_most(self) -> float:
+        """All replicas, running."""
+        return self.usd_per_hour * self.replicas
+
+    @property
+    def usd_per_month_idle(self) -> float:
+        """A month in which nobody asks for anything."""
+        return _sum(self.idle_month)
+
+    @property
+    def usd_per_run(self) -> float | None:
+        """All slices for their whole maxRunDuration; None where nothing ends."""
+        return None if self.run_hours is None else self.usd_per_hour_at_most * self.run_hours
+
+    @property
+    def usd_staging(self) -> float:
+        """The one-time copy of the weights into the bucket."""
+        return _sum(self.staging)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What the stack stores, month by month."""
+
+    region: str
+    bucket_bytes: int = 0
+    """Checkpoints in the stack's own bucket."""
+    image_bytes: float = 0.0
+    """Images in the stack's Artifact Registry repository."""
+    secret_versions: int = 0
+
+
+@dataclass(frozen=True)
+class StagingJob:
+    """The one-time copy of the weights into the bucket: a Cloud Run job, how long and on what."""
+
+    region: str
+    seconds: float
+    cpu: float
+    memory_gib: float
+
+
+def estimate_cost(
+    catalog: Catalog, rental: Rental, *, kept: Kept, alone: Rate, planned: Rate, staging: StagingJob | None = None
+) -> CostEstimate:
+    """Price a plan. Raises CatalogError where the catalog has no price at all for something that is rented."""
+    replica = tuple(rental.replica(catalog))
+    idle = (*_stored(catalog, kept), *rental.kept(catalog))
+    staged = tuple(_staged(catalog, staging)) if staging else ()
+    usd_per_million_seconds = 1e6 * _sum(replica) / 3600
+    return CostEstimate(
+        replica_hour=replica,
+        idle_month=idle,
+        staging=staged,
+        replicas=rental.replicas,
+        planned_requests=planned.requests,
+        usd_per_million_alone=alone.total.dividing(usd_per_million_seconds),
+        usd_per_million_planned=planned.total.dividing(usd_per_million_seconds),
+        usd_per_million_new_prompts=planned.with_new_prompts.dividing(usd_per_million_seconds),
+        run_hours=rental.run_hours,
+        notes=(*_stand_ins((*replica, *idle, *staged)), *rental.notes(catalog)),
+    )
+
+
+def _stored(catalog: Catalog, kept: Kept) -> Iterator[LineItem]:
+    if kept.bucket_bytes:
+        yield price_line(catalog, "bucket", kept.bucket_bytes / _GB, "storage-standard", kept.region)
+    if kept.image_bytes:
+        yield price_line(catalog, "image repository", kept.image_bytes / _GB, "artifact-registry", kept.region)
+    if kept.secret_versions:
+        yield price_line(catalog, "secrets", kept.secret_versions, "secret-version", kept.region)
+
+
+def _staged(catalog: Catalog, job: StagingJob) -> Iterator[LineItem]:
+    hours = job.seconds / 3600
+    yield price_line(catalog, "staging vCPU", job.cpu * hours, "cloud-run-vcpu", job.region)
+    yield price_line(catalog, "staging memory", job.memory_gib * hours, "cloud-run-memory", job.region)
+
+
+def _stand_ins(items: Iterable[LineItem]) -> Iterator[str]:
+    """One sentence for all prices that are not the region's own."""
+    borrowed: dict[str, dict[str, None]] = {}
+    for item in items:
+        if item.price.region is None:
+            borrowed.setdefault(item.region, {})[item.label] = None
+    if borrowed:
+        where = "; ".join(f"{region}: {', '.join(labels)}" for region, labels in borrowed.items())
+        yield f"Tier-1 prices stand in, none on file for {where}."
+
+
+def _sum(items: Iterable[LineItem]) -> float:
+    return sum(item.usd for item in items)

@@ -1,0 +1,108 @@
+"""Configurations near a server's own, to look for one that fits: a setting changed, another machine, another model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from infra.catalog import Accelerator, Backend, Model, WeightFormat, catalog
+from infra.planning.memory.budget import ServerShape, capacity_of, device_budget, smallest_cpu_offload_gib
+from infra.planning.memory.kv_cache import tensor_parallel_fault
+
+Neighbour = tuple[dict[str, object], ServerShape]
+"""Settings in the spelling of a stack file, and the server with them."""
+
+_HIGHEST_UTILIZATION = 0.95
+_SAFE_TPU_UTILIZATION = 0.90
+_SMALL_BATCH = 2048
+_MOST_OFFLOAD = 0.75
+"""Share of the device's memory; 14 GiB beside an L4 already mean about a token a second."""
+
+
+def with_other_settings(shape: ServerShape) -> Iterator[Neighbour]:
+    """One setting changed: a shorter context first, then what costs speed or accuracy."""
+    length = _round_length(capacity_of(shape, device_budget(shape).kv.low).largest_max_model_len)
+    if 0 < length < shape.max_model_len:
+        yield {"serving.maxModelLen": length}, replace(shape, max_model_len=length)
+    if shape.max_num_batched_tokens > _SMALL_BATCH and not shape.on_tpu:
+        small = replace(shape, max_num_batched_tokens=_SMALL_BATCH)
+        yield {"serving.maxNumBatchedTokens": _SMALL_BATCH}, small
+    if shape.kv_cache_dtype in ("auto", "bfloat16", "float16"):
+        yield {"serving.kvCacheDtype": "fp8"}, replace(shape, kv_cache_dtype="fp8")
+    if shape.on_tpu:
+        return
+    if shape.gpu_memory_utilization < _HIGHEST_UTILIZATION:
+        fuller = replace(shape, gpu_memory_utilization=_HIGHEST_UTILIZATION)
+        yield {"serving.gpuMemoryUtilization": _HIGHEST_UTILIZATION}, fuller
+    offload = smallest_cpu_offload_gib(shape, cautious=True)
+    bearable = _MOST_OFFLOAD * shape.accelerator.device_memory_gib
+    if offload is not None and shape.cpu_offload_gib < offload <= bearable:
+        yield {"serving.cpuOffloadGb": offload}, replace(shape, cpu_offload_gib=offload)
+
+
+def on_other_accelerators(shape: ServerShape) -> Iterator[Neighbour]:
+    """The same server on all devices of every other machine that can be deployed and that its heads divide over."""
+    for accelerator in catalog().accelerators.values():
+        offered = accelerator.deployable or not shape.accelerator.deployable
+        divides = tensor_parallel_fault(shape.architecture, accelerator.devices) is None
+        if offered and divides and accelerator.id != shape.accelerator.id:
+            moved = _moved(shape, accelerator)
+            yield {"accelerator": accelerator.id, **_changes(shape, moved)}, moved
+
+
+def with_other_models(shape: ServerShape) -> Iterator[Neighbour]:
+    """The same model in its other format, then smaller ones, largest first."""
+    smaller = [row for row in catalog().models.values() if _size(row) < _size(shape.model)]
+    for model in (*siblings(shape.model), *sorted(smaller, key=_size, reverse=True)):
+        quantization = shape.quantization if model.weight_format is WeightFormat.BF16 else "none"
+        changed = replace(shape, model=model, quantization=quantization, cpu_offload_gib=0.0)
+        fits_model = shape.max_model_len <= changed.architecture.max_position
+        if fits_model and not tensor_parallel_fault(changed.architecture, shape.tensor_parallel):
+            yield {"model": model.id, **_changes(shape, changed)}, changed
+
+
+def siblings(model: Model) -> Iterator[Model]:
+    """The other checkpoints of the same architecture."""
+    return (row for row in catalog().models.values() if row.architecture == model.architecture and row.id != model.id)
+
+
+def _moved(shape: ServerShape, accelerator: Accelerator) -> ServerShape:
+    moved = replace(
+        shape,
+        accelerator=accelerator,
+        tensor_parallel=accelerator.devices,
+        cpu_offload_gib=0.0,
+        block_size=None,
+        host_memory_gib=None,
+    )
+    if accelerator.backend is Backend.GPU:
+        return moved
+    return replace(
+        moved,
+        quantization="none",
+        kv_cache_dtype="auto" if shape.kv_cache_dtype.endswith("_per_token_head") else shape.kv_cache_dtype,
+        gpu_memory_utilization=min(_SAFE_TPU_UTILIZATION, shape.gpu_memory_utilization),
+    )
+
+
+def _changes(old: ServerShape, new: ServerShape) -> dict[str, object]:
+    """The settings beside model and machine that a move changes."""
+    named = {
+        "serving.gpuMemoryUtilization": (old.gpu_memory_utilization, new.gpu_memory_utilization),
+        "serving.quantization": (old.quantization, new.quantization),
+        "serving.kvCacheDtype": (old.kv_cache_dtype, new.kv_cache_dtype),
+        "serving.cpuOffloadGb": (old.cpu_offload_gib, new.cpu_offload_gib),
+    }
+    changes: dict[str, object] = {key: after for key, (before, after) in named.items() if after != before}
+    if old.tensor_parallel_written and new.tensor_parallel != old.tensor_parallel:
+        changes["serving.tensorParallelSize"] = new.tensor_parallel
+    return changes
+
+
+def _size(model: Model) -> int:
+    return catalog().architectures[model.architecture].parameters.total
+
+
+def _round_length(tokens: int) -> int:
+    step = 1024 if tokens >= 1024 else 256
+    return tokens // step * step

@@ -1,0 +1,156 @@
+"""Where a device's memory goes, and what is left of it for the KV cache, with the error of each.
+
+`footprint.py` says what a server takes, `memory.py` what the rest holds, `verdict.py` whether that is enough.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from dataclasses import dataclass, replace
+
+from infra.catalog import GIB
+from infra.planning.memory.footprint import (
+    ServerShape,
+    assistant_bytes,
+    error_origin,
+    gpu_overhead,
+    host_memory,
+    loaded_weights,
+    loading_extra_bytes,
+    offloadable_bytes,
+    tpu_programs,
+)
+from infra.planning.memory.kv_cache import KvCapacity, kv_capacity
+from infra.planning.units import Band
+
+__all__ = [
+    "MemoryBudget",
+    "ServerShape",
+    "capacity_of",
+    "device_budget",
+    "largest_max_num_seqs",
+    "smallest_cpu_offload_gib",
+]
+
+
+@dataclass(frozen=True)
+class MemoryBudget:
+    """One device's memory in bytes; bands run from the least to the most that the known errors allow."""
+
+    device_bytes: float
+    cap_bytes: float
+    """What vLLM may plan with: device memory times utilization."""
+    weights: Band
+    """Resident on the device, without the assistant and without what is offloaded."""
+    assistant_bytes: float
+    """The MTP drafter; 0 without one."""
+    offloaded_bytes: float
+    """Weights that stay in host memory."""
+    overhead: Band
+    """CUDA runtime, activation, graphs and the vision profile; nothing inside the cap on TPU."""
+    kv: Band
+    """What is left for the KV cache; negative where the rest is over the cap already."""
+    construction_peak: Band | None
+    """The most that loading needs, whatever the utilization; None on TPU."""
+    programs: Band | None
+    """Compiled programs, outside the cap; None on GPU."""
+    host: Band
+    """Memory of the host: processes, offloaded weights, a staged checkpoint."""
+    error_origin: str
+
+    @property
+    def outside_bytes(self) -> float:
+        """Device memory outside the cap."""
+        return self.device_bytes - self.cap_bytes
+
+    @property
+    def kv_bytes_per_device(self) -> int:
+        """The likeliest size of the KV cache, never negative."""
+        return max(0, int(self.kv.mid))
+
+    @property
+    def kv_error(self) -> float:
+        """The larger relative error of the KV cache size; infinite where nothing is left."""
+        if self.kv.mid <= 0:
+            return math.inf
+        return max(self.kv.high - self.kv.mid, self.kv.mid - self.kv.low) / self.kv.mid
+
+
+def device_budget(shape: ServerShape) -> MemoryBudget:
+    """Where the memory of each device of `shape` goes."""
+    device = shape.accelerator.device_memory_gib * GIB
+    cap = device * shape.gpu_memory_utilization
+    loaded = loaded_weights(shape)
+    offloaded = min(shape.cpu_offload_gib * GIB, offloadable_bytes(shape))
+    weights = Band(*(max(0.0, end - offloaded) for end in (loaded.low, loaded.mid, loaded.high)))
+    assistant = assistant_bytes(shape)
+    overhead = Band.exactly(0.0) if shape.on_tpu else gpu_overhead(shape)
+    return MemoryBudget(
+        device_bytes=device,
+        cap_bytes=cap,
+        weights=weights,
+        assistant_bytes=assistant,
+        offloaded_bytes=offloaded,
+        overhead=overhead,
+        kv=Band(
+            cap - weights.high - assistant - overhead.high,
+            cap - weights.mid - assistant - overhead.mid,
+            cap - weights.low - assistant - overhead.low,
+        ),
+        construction_peak=None if shape.on_tpu else Band.total([weights, Band.exactly(loading_extra_bytes(shape))]),
+        programs=tpu_programs(shape) if shape.on_tpu else None,
+        host=host_memory(shape, offloaded),
+        error_origin=error_origin(shape),
+    )
+
+
+def capacity_of(shape: ServerShape, kv_bytes: float) -> KvCapacity:
+    """What `kv_bytes` bytes of KV cache a device hold under `shape`."""
+    return kv_capacity(
+        shape.model.id,
+        backend=shape.accelerator.backend.value,
+        tp=shape.tensor_parallel,
+        kv_bytes_per_device=max(0.0, kv_bytes),
+        kv_cache_dtype=shape.kv_cache_dtype,
+        max_model_len=shape.max_model_len,
+        max_num_batched_tokens=shape.max_num_batched_tokens,
+        vllm_version=shape.vllm_version,
+        async_scheduling=shape.async_scheduling,
+        block_size=shape.block_size,
+        max_num_seqs=shape.max_num_seqs,
+    )
+
+
+def largest_max_num_seqs(shape: ServerShape, tokens_per_request: int, *, limit: int = 4096) -> int:
+    """How many requests of `tokens_per_request` tokens (prompt and answer) run at once, at most `limit`.
+
+    By what decoding requests hold, not by what vLLM sets aside when it admits one; a larger batch costs activation
+    and, on TPU, room for programs, which is counted in. 0 if not even one fits.
+    """
+
+    def too_many(seqs: int) -> bool:
+        trial = replace(shape, max_num_seqs=seqs)
+        budget = device_budget(trial)
+        if budget.programs is not None and budget.programs.mid > budget.outside_bytes:
+            return True
+        return capacity_of(trial, budget.kv.mid).requests_held(tokens_per_request) < seqs
+
+    return bisect.bisect_left(range(1, limit + 1), True, key=too_many)
+
+
+def smallest_cpu_offload_gib(shape: ServerShape, *, cautious: bool = False) -> float | None:
+    """The least CPU offload, in steps of 0.5 GiB, that is predicted to load and to hold one request of max_model_len.
+
+    `cautious` asks for that at the unfavourable end of the band. None where offload cannot help: on TPU, or beyond
+    the decoder's own weights.
+    """
+    bare = device_budget(replace(shape, cpu_offload_gib=0.0))
+    if bare.construction_peak is None:
+        return None
+    peak, left = bare.construction_peak.mid, bare.kv.mid
+    if cautious:
+        peak, left = bare.construction_peak.high, bare.kv.low
+    missing = max(0.0, peak - bare.device_bytes, capacity_of(shape, 0).min_kv_bytes - left)
+    offload = math.ceil(2 * missing / GIB) / 2
+    return offload if offload * GIB <= offloadable_bytes(shape) else None

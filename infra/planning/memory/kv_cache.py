@@ -1,0 +1,238 @@
+"""How many tokens vLLM's KV cache holds: the arithmetic of vLLM's own planner, without a fitted constant.
+
+`kv_geometry.py` cuts the cache into blocks; here they are counted, and one request of max_model_len is checked as
+vLLM checks it at start-up. Equal to the planners of vLLM 0.19 to 0.33 block for block (their answers stand in
+tests/data/kv_planner.csv).
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from infra.catalog import Architecture, Backend, Model, catalog
+from infra.errors import Fault, SettingsError
+from infra.planning.memory.kv_blocks import (
+    NEWEST,
+    OLDEST,
+    TPU_USUAL_SEQS,
+    KvGeometry,
+    StoredType,
+    gpu_geometry,
+    stored_type,
+    tpu_geometry,
+    tpu_page_size,
+    tpu_pages_per_request,
+)
+from infra.suggestions import similar
+
+
+@dataclass(frozen=True)
+class KvCapacity:
+    """What one server's KV cache holds. Bytes are per device."""
+
+    tokens: int
+    """The "KV cache size" that this version of vLLM logs; comparable only at equal max_model_len and version."""
+    concurrency: float
+    """The "maximum concurrency" that vLLM logs: requests of max_model_len at admission, pessimistic for decoding."""
+    num_blocks: int
+    bytes_per_block: int
+    blocks_per_request: int
+    """Blocks set aside for one request of max_model_len."""
+    geometry: KvGeometry
+    fits: bool
+    """Whether vLLM starts: one request of max_model_len must fit."""
+    shortage_bytes: int
+    """What is missing for that; 0 when it fits."""
+    min_kv_bytes: int
+    """The smallest cache with which vLLM starts at this max_model_len."""
+    largest_max_model_len: int
+    """The largest max_model_len with which vLLM starts on this cache, at most what the model was built for; 0: none."""
+
+    def requests_held(self, tokens: int) -> int:
+        """How many decoding requests of `tokens` tokens (prompt and answer so far) the cache holds at once."""
+        usable = max(0, self.num_blocks - 1)  # one block is never handed out
+        return usable // self.geometry.held_blocks(tokens)
+
+
+def kv_capacity(
+    model: str,
+    *,
+    backend: str,
+    tp: int,
+    kv_bytes_per_device: float,
+    kv_cache_dtype: str,
+    max_model_len: int,
+    max_num_batched_tokens: int,
+    vllm_version: str,
+    async_scheduling: bool,
+    block_size: int | None = None,
+    max_num_seqs: int = TPU_USUAL_SEQS,
+) -> KvCapacity:
+    """What `kv_bytes_per_device` bytes of KV cache hold for `model` (a catalog id or a hub id).
+
+    `backend` is gpu or tpu, `kv_cache_dtype` is spelled as vLLM spells it, `vllm_version` like 0.32.0 or 0.26.1rc1.
+    `block_size` None is vLLM's own choice, which `max_num_seqs` sways on TPU (and nothing else depends on it). A cache
+    that is too small is reported, not raised. SettingsError: an unknown model, version, backend or KV type, or a `tp`
+    that vLLM refuses for this model.
+    """
+    _require_positive(
+        {
+            "serving.tensorParallelSize": tp,
+            "serving.maxModelLen": max_model_len,
+            "serving.maxNumBatchedTokens": max_num_batched_tokens,
+            "serving.maxNumSeqs": max_num_seqs,
+            "serving.blockSize": 1 if block_size is None else block_size,
+        }
+    )
+    architecture = catalog().architectures[find_model(model).architecture]
+    if fault := tensor_parallel_fault(architecture, tp):
+        raise SettingsError([fault])
+    where, minor = _backend(backend), _minor_version(vllm_version)
+    planner = _Planner(
+        architecture=architecture,
+        backend=where,
+        tp=tp,
+        minor=minor,
+        stored=stored_type(kv_cache_dtype, where, minor),
+        max_num_batched_tokens=max_num_batched_tokens,
+        async_scheduling=async_scheduling,
+        block_size=block_size,
+        max_num_seqs=max_num_seqs,
+    )
+    return planner.capacity(int(kv_bytes_per_device), max_model_len)
+
+
+def find_model(model: str) -> Model:
+    """The model of a catalog id or hub id, in any case; SettingsError names the nearest where there is none."""
+    by_name = {name.lower(): row for row in catalog().models.values() for name in (row.id, row.hub_id)}
+    if row := by_name.get(model.strip().lower()):
+        return row
+    near = similar(model, by_name, most=1)
+    hint = f"Did you mean {by_name[near[0]].id}?" if near else f"Known: {', '.join(catalog().models)}."
+    raise SettingsError.of("model", f"there is no model {model!r} in the catalog.", fix=hint)
+
+
+def tensor_parallel_fault(architecture: Architecture, tp: int, *, most: int = 32) -> Fault | None:
+    """Why `architecture` cannot be split over `tp` devices; None if it can. What is offered instead is at most `most`.
+
+    Query heads must divide; KV heads must divide too, or be fewer and repeat evenly.
+    """
+
+    def divides(devices: int) -> bool:
+        kv_heads = (architecture.kv_heads, architecture.global_kv_heads)
+        even = all(heads % devices == 0 or devices % heads == 0 for heads in kv_heads)
+        return architecture.attention_heads % devices == 0 and even
+
+    if divides(tp):
+        return None
+    return Fault(
+        "serving.tensorParallelSize",
+        f"{tp} devices cannot share the attention heads of this model evenly.",
+        "vLLM would refuse it at start.",
+        f"Use {_one_of([devices for devices in (1, 2, 4, 8, 16, 32) if devices <= most and divides(devices)])}.",
+    )
+
+
+def _one_of(numbers: list[int]) -> str:
+    return f"one of {', '.join(map(str, numbers))}" if len(numbers) > 1 else f"{numbers[0]}, or leave it out"
+
+
+@dataclass(frozen=True)
+class _Planner:
+    """One version's planner, asked for one model on one backend."""
+
+    architecture: Architecture
+    backend: Backend
+    tp: int
+    minor: int
+    stored: StoredType
+    max_num_batched_tokens: int
+    async_scheduling: bool
+    block_size: int | None
+    max_num_seqs: int
+
+    @property
+    def null_blocks(self) -> int:
+        """Blocks that the start-up check sets aside: one is never handed out, which 0.29 was the first to consider."""
+        return 1 if self.minor >= 29 else 0
+
+    def capacity(self, kv_bytes: int, max_model_len: int) -> KvCapacity:
+        geometry = self.geometry(max_model_len)
+        num_blocks = max(0, kv_bytes // geometry.bytes_per_block)
+        per_request = geometry.admission_blocks(max_model_len)
+        min_kv_bytes = (per_request + self.null_blocks) * geometry.bytes_per_block
+        concurrency = num_blocks / per_request
+        if self.minor <= 20:
+            tokens = num_blocks // geometry.groups * min(geometry.full_block, geometry.sliding_block)
+        else:
+            tokens = int(concurrency * max_model_len)
+        return KvCapacity(
+            tokens=tokens,
+            concurrency=concurrency,
+            num_blocks=num_blocks,
+            bytes_per_block=geometry.bytes_per_block,
+            blocks_per_request=per_request,
+            geometry=geometry,
+            fits=kv_bytes >= min_kv_bytes,
+            shortage_bytes=max(0, min_kv_bytes - kv_bytes),
+            min_kv_bytes=min_kv_bytes,
+            largest_max_model_len=self.largest_max_model_len(kv_bytes),
+        )
+
+    def geometry(self, max_model_len: int) -> KvGeometry:
+        if self.backend is Backend.TPU:
+            page = self.block_size or tpu_page_size(max_model_len, self.max_num_seqs)
+            return tpu_geometry(self.architecture, tp=self.tp, stored=self.stored, page=page)
+        return gpu_geometry(
+            self.architecture,
+            tp=self.tp,
+            stored=self.stored,
+            minor=self.minor,
+            block_size=self.block_size,
+            max_num_batched_tokens=self.max_num_batched_tokens,
+            async_scheduling=self.async_scheduling,
+        )
+
+    def largest_max_model_len(self, kv_bytes: int) -> int:
+        for lengths in self._lengths_of_equal_geometry():
+            geometry = self.geometry(lengths[0])
+            usable = kv_bytes // geometry.bytes_per_block - self.null_blocks
+            if count := bisect.bisect_right(lengths, usable, key=geometry.admission_blocks):
+                return lengths[count - 1]
+        return 0
+
+    def _lengths_of_equal_geometry(self) -> Iterator[range]:
+        """All lengths that the model takes, in ranges of equal block size, longest first."""
+        longest = self.architecture.max_position
+        bounds = {0, longest}
+        if self.backend is Backend.TPU and self.block_size is None:
+            for power in range(longest.bit_length()):
+                bounds |= {1 << power, tpu_pages_per_request(self.max_num_seqs) << power}
+        for last, before in pairwise(sorted((bound for bound in bounds if bound <= longest), reverse=True)):
+            yield range(before + 1, last + 1)
+
+
+def _require_positive(values: dict[str, int]) -> None:
+    faults = [Fault(key, f"{value} is too small: at least 1.") for key, value in values.items() if value < 1]
+    if faults:
+        raise SettingsError(faults)
+
+
+def _backend(name: str) -> Backend:
+    try:
+        return Backend(name)
+    except ValueError:
+        raise SettingsError.of("accelerator", f"{name!r} is not a backend.", fix="Use gpu or tpu.") from None
+
+
+def _minor_version(version: str) -> int:
+    match = re.match(r"v?(\d+)\.(\d+)", version.strip())
+    if match is None:
+        fix = "Write it like 0.32.0 or 0.26.1rc1."
+        raise SettingsError.of("images.serving", f"{version!r} is not a version of vLLM.", fix=fix)
+    major, minor = int(match[1]), int(match[2])
+    return NEWEST if major else min(max(minor, OLDEST), NEWEST)

@@ -1,0 +1,245 @@
+"""Whether a server fits its devices: refused only where even the favourable end of the known errors is too small.
+
+Between that and the unfavourable end the verdict is tight, with a warning. Each finding comes with the nearest
+configurations that do fit. What vLLM or a platform refuses for other reasons than memory is `checks.py`'s matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from infra.catalog import GIB, Model, WeightFormat
+from infra.errors import Fault
+from infra.planning.memory.alternatives import (
+    Neighbour,
+    on_other_accelerators,
+    siblings,
+    with_other_models,
+    with_other_settings,
+)
+from infra.planning.memory.budget import MemoryBudget, ServerShape, capacity_of, device_budget
+from infra.planning.memory.footprint import streamer_bytes
+from infra.planning.units import Band
+
+_MOST_ACCELERATORS, _MOST_MODELS = 3, 2
+
+
+class Verdict(StrEnum):
+    """Fits whatever the known errors; tight: may fit, within them; refused: cannot work."""
+
+    FITS = "fits"
+    TIGHT = "tight"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A change of settings with which it would fit, and what the verdict would be then."""
+
+    settings: Mapping[str, object]
+    verdict: Verdict
+
+    def __str__(self) -> str:
+        settings = ", ".join(
+            f"{key}: {value:g}" if isinstance(value, float) else f"{key}: {value}"
+            for key, value in self.settings.items()
+        )
+        return f"{settings} (perhaps)" if self.verdict is Verdict.TIGHT else settings
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The verdict on a server's memory, with the reasons and what would fit instead."""
+
+    verdict: Verdict
+    refusals: tuple[Fault, ...] = ()
+    warnings: tuple[Fault, ...] = ()
+    alternatives: tuple[Alternative, ...] = ()
+
+
+AsPlanned = Callable[[Mapping[str, object]], ServerShape | None]
+"""The server that a stack would get with these settings, its recipe included; None where they cannot be read."""
+
+
+def judge(shape: ServerShape, *, paid_minutes: float | None = None, as_planned: AsPlanned | None = None) -> Judgement:
+    """Whether `shape` fits; `paid_minutes` is how long a start runs before memory decides, for the wording only.
+
+    With `as_planned` an alternative is judged as the stack would be planned with it: another machine has another recipe.
+
+    Raises SettingsError where the geometry itself is impossible (a tensor parallelism that vLLM refuses).
+    """
+    findings = list(_findings(shape, _after(paid_minutes)))
+    if not findings:
+        return Judgement(Verdict.FITS)
+    verdict = _worst(findings)
+    needed = any(not found.fault.fix for found in findings)
+    alternatives = tuple(_alternatives(shape, verdict, as_planned)) if needed else ()
+    faults = [(found.verdict, _with_fix(found.fault, alternatives)) for found in findings]
+    return Judgement(
+        verdict,
+        refusals=tuple(fault for level, fault in faults if level is Verdict.REFUSED),
+        warnings=tuple(fault for level, fault in faults if level is Verdict.TIGHT),
+        alternatives=alternatives,
+    )
+
+
+@dataclass(frozen=True)
+class _Finding:
+    verdict: Verdict
+    fault: Fault
+    """Without a fix where the alternatives are the fix."""
+
+
+def _findings(shape: ServerShape, after: str = "") -> Iterator[_Finding]:
+    if shape.on_tpu and shape.model.weight_format is WeightFormat.W4A16:
+        yield _Finding(Verdict.REFUSED, _cannot_load(shape.model))
+        return
+    budget = device_budget(shape)
+    peak = budget.construction_peak
+    if peak is not None and (verdict := _verdict(peak, budget.device_bytes)) is not Verdict.FITS:
+        yield _Finding(verdict, _peak_fault(budget, peak, after))
+        if verdict is Verdict.REFUSED:
+            return
+    needed = capacity_of(shape, 0).min_kv_bytes
+    if needed > budget.kv.low:
+        verdict = Verdict.REFUSED if needed > budget.kv.high else Verdict.TIGHT
+        yield _Finding(verdict, _kv_fault(shape, budget, needed, after))
+    if budget.programs is not None:
+        verdict = _verdict(budget.programs, budget.outside_bytes)
+        if verdict is not Verdict.FITS:
+            yield _Finding(verdict, _programs_fault(budget, budget.programs, after))
+    if shape.host_memory_gib is not None:
+        verdict = _verdict(budget.host, shape.host_memory_gib * GIB)
+        if verdict is not Verdict.FITS:
+            yield _Finding(verdict, _host_fault(shape, budget))
+
+
+def _verdict(needed: Band, available: float) -> Verdict:
+    if needed.low > available:
+        return Verdict.REFUSED
+    return Verdict.TIGHT if needed.high > available else Verdict.FITS
+
+
+def _worst(findings: list[_Finding]) -> Verdict:
+    order = list(Verdict)
+    return max((found.verdict for found in findings), key=order.index, default=Verdict.FITS)
+
+
+def _alternatives(shape: ServerShape, current: Verdict, as_planned: AsPlanned | None) -> Iterator[Alternative]:
+    """The nearest changes that fit better than `current`: one setting, then another machine, then another model."""
+    for neighbour in with_other_settings(shape):
+        verdict = _verdict_of(neighbour, as_planned)
+        if verdict is Verdict.FITS or (verdict is Verdict.TIGHT and current is Verdict.REFUSED):
+            yield Alternative(neighbour[0], verdict)
+    yield from _fitting(on_other_accelerators(shape), _MOST_ACCELERATORS, as_planned)
+    yield from _fitting(with_other_models(shape), _MOST_MODELS, as_planned)
+
+
+def _fitting(candidates: Iterator[Neighbour], most: int, as_planned: AsPlanned | None) -> Iterator[Alternative]:
+    for neighbour in candidates:
+        if most and _verdict_of(neighbour, as_planned) is Verdict.FITS:
+            most -= 1
+            yield Alternative(neighbour[0], Verdict.FITS)
+
+
+def _verdict_of(neighbour: Neighbour, as_planned: AsPlanned | None) -> Verdict:
+    settings, shape = neighbour
+    real = shape if as_planned is None else as_planned(settings)
+    return Verdict.REFUSED if real is None else _worst(list(_findings(real)))
+
+
+def _cannot_load(model: Model) -> Fault:
+    sibling = next((row for row in siblings(model) if row.weight_format is WeightFormat.BF16), None)
+    return Fault(
+        "model",
+        f"{model.id} holds int4 weights (compressed-tensors), which vLLM on TPU cannot load.",
+        "It would stop while loading, on a slice that is already paid for.",
+        f"Use {sibling.id}, or a GPU." if sibling else "Use a GPU.",
+    )
+
+
+def _peak_fault(budget: MemoryBudget, peak: Band, after: str) -> Fault:
+    moved = f" beside {_gib(budget.offloaded_bytes)} in host memory" if budget.offloaded_bytes else ""
+    fact = (
+        f"loading takes {_gib(peak.mid)} of a device for a moment, because the output embedding exists twice until it "
+        f"is tied ({_gib(budget.weights.mid)} of weights{moved}); there are {_gib(budget.device_bytes)}."
+    )
+    consequence = f"vLLM would run out of memory while it builds the model{after}, whatever the utilization."
+    if peak.low <= budget.device_bytes:
+        consequence = f"If the weights are larger than counted, {consequence}"
+    return Fault("serving.cpuOffloadGb", fact, consequence)
+
+
+def _kv_fault(shape: ServerShape, budget: MemoryBudget, needed: int, after: str) -> Fault:
+    consequence = f"vLLM would load the weights and then stop{after}."
+    if budget.kv.high <= 0:
+        fact = (
+            f"{_gib(budget.weights.mid + budget.assistant_bytes + budget.overhead.mid)} of weights and overhead leave "
+            f"nothing for the KV cache of the {_gib(budget.cap_bytes)} that vLLM may use on each device."
+        )
+        return Fault("accelerator", fact, consequence)
+    low, mid = max(0.0, budget.kv.low), max(0.0, budget.kv.mid)
+    fact = (
+        f"one request of {shape.max_model_len:,} tokens takes {_gib(needed)} of KV cache on each device; "
+        f"{_gib(mid)} are expected to be free, between {_gib(low)} and {_gib(budget.kv.high)}."
+    )
+    if needed <= budget.kv.high:
+        consequence = f"If less is free than expected, {consequence}"
+    return Fault("serving.maxModelLen", fact, consequence)
+
+
+def _programs_fault(budget: MemoryBudget, programs: Band, after: str) -> Fault:
+    fact = (
+        f"leaves {_gib(budget.outside_bytes)} of each chip outside vLLM's share; compiled programs live there and need "
+        f"between {_gib(programs.low)} and {_gib(programs.high)}."
+    )
+    safe = int(100 * (1 - programs.high / budget.device_bytes)) / 100
+    may = "would" if programs.low > budget.outside_bytes else "could"
+    consequence = f"XLA {may} run out of memory at start{after}, or at the first request of a new shape."
+    return Fault("serving.gpuMemoryUtilization", fact, consequence, f"Write {safe:.2f} or less.")
+
+
+def _host_fault(shape: ServerShape, budget: MemoryBudget) -> Fault:
+    parts = ["the server's processes"]
+    if budget.offloaded_bytes:
+        parts.append(f"{_gib(budget.offloaded_bytes * shape.tensor_parallel)} of offloaded weights")
+    if shape.staged_in_memory:
+        parts.append(f"{_gib(shape.model.checkpoint_bytes)} of staged weights")
+    if shape.streamed:
+        parts.append(f"{_gib(streamer_bytes(shape))} through which the weights are streamed")
+    there = shape.host_memory_gib or 0.0
+    need = f"{_gib(budget.host.low)} to {_gib(budget.host.high)} of host memory"
+    *others, last = parts
+    fact = f"{', '.join(others)}{' and ' if others else ''}{last} take {need}; there are {there:g} GiB."
+    may = "would" if budget.host.low > there * GIB else "could"
+    limits = shape.accelerator.cloud_run
+    if limits is None:
+        return Fault("accelerator", fact, f"The kernel {may} kill the server while it loads.", "Use a larger machine.")
+    ways = [f"Raise it (at most {limits.memory_gib.max:g})"] if there < limits.memory_gib.max else []
+    ways += ["offload less"] if budget.offloaded_bytes else []
+    ways += (
+        ["write serving.loadFormat: safetensors and weights.access: mount, which starts slowly"]
+        if shape.streamed
+        else []
+    )
+    fix = f"{', or '.join(ways)}." if ways else "Use a larger machine."
+    consequence = f"Cloud Run {may} kill the container while it loads."
+    return Fault("scaling.memoryGib", fact, consequence, fix[0].upper() + fix[1:])
+
+
+def _with_fix(fault: Fault, alternatives: tuple[Alternative, ...]) -> Fault:
+    if fault.fix:
+        return fault
+    if not alternatives:
+        return replace(fault, fix="Nothing near it in the catalog fits: plan for fewer tokens or a larger machine.")
+    return replace(fault, fix=f"What fits: {'; '.join(str(alternative) for alternative in alternatives)}.")
+
+
+def _after(paid_minutes: float | None) -> str:
+    return "" if paid_minutes is None else f", after about {max(1, round(paid_minutes))} paid minutes"
+
+
+def _gib(size: float) -> str:
+    return f"{size / GIB:,.1f} GiB"

@@ -1,0 +1,272 @@
+"""Predicted speed: tokens a second alone and at a number of running requests, and the time to the first token.
+
+Decoding comes from `decode.py`; this module adds the prompt (a compute roofline), speculation, the error bands, and
+the choice of `maxNumSeqs`. Not modelled: the network, images and audio, and queueing. `Rate.total` is decoding alone,
+as published figures with cached prompts are; `Rate.with_new_prompts` also pays for the prompts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from infra.catalog.schema import Backend
+from infra.planning.performance.decode import Bound, Served
+from infra.planning.units import Band
+
+PREFILL_FLOPS_SHARE = 0.6
+"""Share of the dense bf16 peak that a prompt reaches (fitted to four models on an L4 at 16K, all within 13 %)."""
+DRAFT_STEP_S = 0.0023
+"""One MTP draft step, launch-bound (implied by 31B bf16 on 2 x RTX PRO 6000)."""
+DRAFT_ACCEPTANCE = 0.775
+"""Chance that a draft token is accepted when its predecessor was: 3.2 tokens a step at four drafts, as published."""
+VERIFY_FLOPS_SHARE = 0.28
+"""Share of peak at which draft tokens are checked, on top of the step. Fitted to MTP's published gain at 1, 10 and 100
+requests (2.48, 1.92 and 1.09), within 6 %."""
+STREAM_RULES = {"latency": (0.80, 60.0), "balanced": (0.65, 30.0)}
+"""What a stream must keep by profile: this share of its speed alone, or this many tokens/s, whichever is less."""
+DOUBLING_GAIN = 1.10
+"""Throughput goes on adding requests while twice as many bring at least this factor."""
+CEILING = {Backend.GPU: 512, Backend.TPU: 256}
+"""Largest `maxNumSeqs` recommended: the last batch that vLLM captures a CUDA graph for; on TPU the common choice."""
+REPORTED_PEAKS = {("e2b", "v6e-1"): 2501.0, ("e4b", "v6e-1"): 2138.0, ("12b", "v6e-1"): 990.0}
+"""Most tokens/s that a sweep over concurrency reached (one practitioner, vLLM-TPU, 2026-08). The hardware allows
+several times more; what held these runs back is not known, so the band reaches down to them."""
+
+OFFLOAD_ERROR = 0.30
+"""Relative error of decoding with CPU offload where the host link was measured: one practitioner, two settings, in
+sample. His third figure, 1.6 tok/s at 14 GiB, was of two running requests and agrees."""
+
+_SOURCES = (
+    "decode: roofline with launch costs fitted to ten public runs of vLLM 0.19 to 0.33 (read 2026-11-21)",
+    "prompt: uncached prefill of four Gemma 4 sizes on one L4 (read 2026-11-21)",
+)
+_MTP_SOURCE = "MTP: 31B bf16 on 2 x RTX PRO 6000, ShareGPT, at 1, 10 and 100 requests (read 2026-11-21)"
+
+Profile = Literal["latency", "balanced", "throughput"]
+Limit = Literal["kv-cache", "stream-speed", "gain", "ceiling"]
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Decoding with `requests` running: output tokens a second."""
+
+    requests: int
+    total: Band
+    per_stream: Band
+    step_s: float
+    """One pass of the target model; with MTP it yields several tokens."""
+    bound: Bound
+    with_new_prompts: Band
+    """`total` when every request brings a prompt that is not in the prefix cache."""
+
+
+@dataclass(frozen=True)
+class SpeedEstimate:
+    """What a configuration is predicted to do for a workload, alone and with `planned.requests` running."""
+
+    prompt_tokens: int
+    output_tokens: int
+    alone: Rate
+    planned: Rate
+    ttft_s: Band
+    """Time to the first token of one uncached prompt on an idle server, seconds; network and images excluded."""
+    speculation_gain: Band
+    """Factor on a lone stream's speed; exactly 1 where no gain is claimed."""
+    notes: tuple[str, ...]
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Knee:
+    """The recommended `maxNumSeqs`, what it is predicted to bring, and what keeps it from being larger."""
+
+    max_num_seqs: int
+    rate: Rate
+    limited_by: Limit
+
+
+@dataclass(frozen=True)
+class SpeedModel:
+    """A served model under a workload of equal requests, each half way through its answer on average."""
+
+    served: Served
+    prompt_tokens: int
+    output_tokens: int
+    max_num_batched_tokens: int
+    speculation: Literal["none", "ngram", "mtp"] = "none"
+    speculative_tokens: int = 0
+
+    def estimate(self, requests: int) -> SpeedEstimate:
+        """Everything with `requests` (at least 1) running as the planned load."""
+        mtp = self.speculation == "mtp"
+        return SpeedEstimate(
+            prompt_tokens=self.prompt_tokens,
+            output_tokens=self.output_tokens,
+            alone=self.tokens_per_second_at(1),
+            planned=self.tokens_per_second_at(requests),
+            ttft_s=Band.around(self._prompt_seconds(), _prefill_error(self.served)),
+            speculation_gain=Band.around(self._gain(1), _gain_error(self.served)) if mtp else Band.exactly(1.0),
+            notes=tuple(_notes(self)),
+            sources=(*_SOURCES, _MTP_SOURCE) if mtp else _SOURCES,
+        )
+
+    def tokens_per_second_at(self, requests: int) -> Rate:
+        """The rate with `requests` running, whether or not the KV cache holds them."""
+        if requests < 1:
+            raise ValueError(f"a rate needs at least one running request, not {requests}")
+        step = self.served.step(requests, self._context)
+        stream = self._gain(requests) / step.seconds
+        answer_s = self.output_tokens / stream
+        fresh = requests * self.output_tokens / (answer_s + requests * self._prompt_seconds())
+        down, up = self._error(stream * requests)
+        prompt_error = _prefill_error(self.served)
+        return Rate(
+            requests=requests,
+            total=Band.around(stream * requests, down, error_up=up),
+            per_stream=Band.around(stream, down, error_up=up),
+            step_s=step.seconds,
+            bound=step.bound,
+            with_new_prompts=Band.around(fresh, max(down, prompt_error), error_up=max(up, prompt_error)),
+        )
+
+    def recommend_max_num_seqs(self, profile: Profile, *, kv_requests: float) -> Knee:
+        """The largest useful `maxNumSeqs`: its requests fit the KV cache and each stream stays worth having.
+
+        `kv_requests` is how many requests of the workload (prompt + output) the KV cache holds at once. A lone user
+        loses no speed to a large value, which only binds when that many requests are there. STREAM_RULES and
+        DOUBLING_GAIN say where each profile stops, CEILING where all do.
+        """
+        best = alone = self.tokens_per_second_at(1)
+        ceiling = CEILING[self.served.accelerator.backend]
+        for requests in _batch_sizes():
+            if requests > min(ceiling, kv_requests):
+                return Knee(best.requests, best, "ceiling" if requests > ceiling else "kv-cache")
+            rate = self.tokens_per_second_at(requests)
+            if profile == "throughput":
+                if rate.total.mid < DOUBLING_GAIN * self.tokens_per_second_at(requests // 2).total.mid:
+                    return Knee(best.requests, best, "gain")
+            else:
+                share, enough = STREAM_RULES[profile]
+                if rate.per_stream.mid < min(share * alone.per_stream.mid, enough):
+                    return Knee(best.requests, best, "stream-speed")
+            best = rate
+        raise AssertionError("batch sizes have no end")
+
+    @property
+    def _context(self) -> float:
+        return self.prompt_tokens + self.output_tokens / 2
+
+    def _error(self, total: float) -> tuple[float, float]:
+        """Relative error of a rate down and up, wide enough for every measurement known."""
+        down, up = _decode_error(self.served)
+        if self.speculation == "mtp":
+            down, up = max(down, _gain_error(self.served)), max(up, _gain_error(self.served))
+        peak = REPORTED_PEAKS.get((self.served.architecture.id, self.served.accelerator.id), total)
+        return max(down, 1 - peak / total), up
+
+    def _prompt_seconds(self) -> float:
+        """The prompt's arithmetic, or reading the weights once a chunk where that takes longer, plus launches."""
+        chunk = min(self.prompt_tokens, self.max_num_batched_tokens)
+        chunks = math.ceil(self.prompt_tokens / chunk)
+        read = self.served.step(0, 0.0, tokens=chunk)
+        compute_s = self.served.flop_seconds(_prompt_flop(self.served, self.prompt_tokens), PREFILL_FLOPS_SHARE)
+        return max(compute_s, chunks * (read.bandwidth_s + read.pcie_s)) + chunks * read.launch_s
+
+    def _gain(self, requests: int) -> float:
+        """Tokens a second with MTP over those without: drafts cost launches, checking them costs arithmetic.
+
+        Only MTP changes the number; what ngram brings depends on how much of the prompt an answer repeats.
+        """
+        drafts = self.speculative_tokens
+        if self.speculation != "mtp" or drafts < 1:
+            return 1.0
+        plain = self.served.step(requests, self._context)
+        checking = self.served.step(requests, self._context, tokens=requests * (drafts + 1))
+        flop = 2 * self.served.architecture.active_parameters * requests * drafts
+        seconds = checking.seconds + drafts * DRAFT_STEP_S + self.served.flop_seconds(flop, VERIFY_FLOPS_SHARE)
+        accepted = sum(DRAFT_ACCEPTANCE**position for position in range(drafts + 1))
+        return plain.seconds * accepted / seconds
+
+
+def _batch_sizes() -> Iterator[int]:
+    """Small numbers, then the multiples that vLLM captures CUDA graphs for."""
+    yield from (2, 4)
+    size = 8
+    while True:
+        yield size
+        size += 8 if size < 256 else 16
+
+
+def _prompt_flop(served: Served, tokens: int) -> float:
+    """Two operations a parameter and token, plus attention: full layers see half the prompt, sliding their window."""
+    arch = served.architecture
+    full_share = arch.full_layers_with_kv / (arch.full_layers_with_kv + arch.sliding_layers_with_kv)
+    full_layers = full_share * arch.layers
+    seen = full_layers * arch.global_head_dim * tokens / 2
+    seen += (arch.layers - full_layers) * arch.head_dim * min(tokens / 2, arch.sliding_window)
+    return tokens * (2 * arch.active_parameters + 4 * arch.attention_heads * seen)
+
+
+def _decode_error(served: Served) -> tuple[float, float]:
+    """Relative error down and up. Wide enough for every measurement that the tests hold, wider where there is none."""
+    gpu, devices = served.accelerator.backend is Backend.GPU, served.tensor_parallel
+    if served.mixture:
+        down, up = (0.35, 0.45) if gpu and devices <= 2 else (0.50, 0.50)
+    elif gpu:
+        down = up = {1: 0.20, 2: 0.25}.get(devices, 0.40)
+    else:
+        down, up = (0.20, 0.20) if devices == 1 else (0.20, 0.35)
+    if served.cpu_offload_gib:
+        down, up = max(down, OFFLOAD_ERROR), max(up, OFFLOAD_ERROR if served.accelerator.pcie_bandwidth else 3.0)
+    if served.enforce_eager:
+        down = max(down, 0.40)
+    return down, up
+
+
+def _prefill_error(served: Served) -> float:
+    if served.accelerator.id != "l4":
+        return 0.40
+    return 0.35 if served.mixture else 0.25
+
+
+def _gain_error(served: Served) -> float:
+    return 0.30 if _gain_measured(served) else 0.50
+
+
+def _gain_measured(served: Served) -> bool:
+    return served.accelerator.backend is Backend.GPU and not served.mixture
+
+
+def _notes(model: SpeedModel) -> Iterator[str]:
+    served = model.served
+    gpu, devices = served.accelerator.backend is Backend.GPU, served.tensor_parallel
+    if served.mixture and not (gpu and devices <= 2):
+        yield "No run of this mixture of experts on such devices was found: its speed is extrapolated."
+    elif served.mixture:
+        yield "Experts are counted as if each token drew its own at random; real routing is less spread."
+    elif gpu and devices > 2:
+        yield f"No run at tensor parallelism {devices} on GPUs was found: the launch cost is taken from TPU."
+    if served.cpu_offload_gib:
+        yield (
+            "CPU offload: the host link is fitted to one practitioner's 2.0 tok/s at 5 GiB and 0.8 at 14 GiB (31B QAT, "
+            "L4)."
+        )
+        if served.accelerator.pcie_bandwidth is None:
+            yield "No host link of this accelerator was measured: the L4's stands in, and a faster one is likely."
+    if served.enforce_eager:
+        yield "Eager mode launches each kernel by itself; no measurement says how much slower it decodes."
+    peak = REPORTED_PEAKS.get((served.architecture.id, served.accelerator.id))
+    if peak is not None:
+        yield f"The best rate reported for this pair is {peak:,.0f} tok/s; the band reaches down to it."
+    if model.speculation == "ngram":
+        yield "ngram speculation: no gain is claimed, it depends on how much of the prompt an answer repeats."
+    if model.speculation == "mtp":
+        yield (
+            "MTP raises the time to the first token, and at high load the slowest streams get slower: "
+            "measure it with your own prompts."
+        )
+        if not _gain_measured(served):
+            yield "No run of MTP on such a device or model was found: its gain is that of a dense model on GPUs."

@@ -1,0 +1,159 @@
+"""The startup probe of a Cloud Run service, the time-outs around it, and what is wrong with values a user chose.
+
+Limits: cloud.google.com/run/docs/configuring/healthchecks (read 2026-11-21). Older pages, the v2 API reference and an
+API error of 2025-11 still say 240 s for delay and period, so values above that are allowed here with a warning.
+Nothing is refused for being wasteful, only for what Cloud Run rejects or what cannot outlast the start.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from infra.errors import Fault
+from infra.planning.performance.startup import StartupEstimate
+from infra.planning.settings.messages import Findings
+from infra.planning.units import read_duration
+
+HEALTH_PATH = "/health"
+GPU_WINDOW_S = 1800
+"""Cap on failureThreshold x periodSeconds with a GPU, and on each of delay, period and timeout."""
+SAFE_S = 240
+"""Delay and period that every version of the documentation and of the API takes."""
+REQUEST_TIMEOUT_MAX_S = 3600
+PERIOD_S = 10
+"""Short: readiness is noticed up to one period late."""
+TIMEOUT_S = 5
+
+_DEPLOY_MARGIN_S = 300
+_DEPLOY_LEAST_S = 2700
+"""45 minutes: Pulumi's own 20 are less than the probe window."""
+
+_KEY = "probes.startup"
+_SMALLER = (
+    "The window is the longest and the path the fastest: serve a checkpoint of fewer bytes (QAT, or a smaller model)."
+)
+
+
+@dataclass(frozen=True)
+class StartupProbePlan:
+    """HTTP GET on `path` until it answers; the container is stopped when it has not within `window_s`."""
+
+    initial_delay_s: int
+    period_s: int
+    timeout_s: int
+    failure_threshold: int
+    path: str = HEALTH_PATH
+
+    @property
+    def window_s(self) -> int:
+        """Seconds from container start until Cloud Run gives up."""
+        return self.initial_delay_s + self.period_s * self.failure_threshold
+
+
+def choose_probe(
+    startup: StartupEstimate,
+    *,
+    initial_delay_s: int | None = None,
+    period_s: int | None = None,
+    timeout_s: int | None = None,
+    failure_threshold: int | None = None,
+) -> StartupProbePlan:
+    """The probe with what a user set; None is for us to choose: a short period, the threshold filling the cap.
+
+    A delay of our own only stands where the start may outlast the cap: then it lengthens the window, by less than
+    any start takes, so that no start is noticed later for it.
+    """
+    period = PERIOD_S if period_s is None else period_s
+    if initial_delay_s is None:
+        estimate = startup.from_zero
+        initial_delay_s = min(SAFE_S, math.floor(estimate.low)) if estimate.high > GPU_WINDOW_S else 0
+    return StartupProbePlan(
+        initial_delay_s=initial_delay_s,
+        period_s=period,
+        timeout_s=min(TIMEOUT_S, period) if timeout_s is None else timeout_s,
+        failure_threshold=max(1, GPU_WINDOW_S // period) if failure_threshold is None else failure_threshold,
+    )
+
+
+def check_probe(probe: StartupProbePlan, startup: StartupEstimate) -> Findings:
+    """Everything wrong with a probe against Cloud Run's limits and the predicted start."""
+    return _check_limits(probe) + _check_window(probe, startup)
+
+
+def check_request_timeout(timeout_s: int, *, longest_answer_s: float) -> Findings:
+    """Cloud Run's cap, and whether a typical answer at the planned load is done in time."""
+    key = "scaling.requestTimeout"
+    if timeout_s > REQUEST_TIMEOUT_MAX_S:
+        fault = Fault(
+            key, f"{timeout_s} s is over Cloud Run's 3600 s.", "The deployment would be rejected.", "Write 60m."
+        )
+        return Findings(refusals=(fault,))
+    if longest_answer_s > timeout_s:
+        fact = (
+            f"a typical answer takes about {read_duration(longest_answer_s)}, longer than {read_duration(timeout_s)}."
+        )
+        fix = "Plan for shorter answers (workload.outputTokens) or fewer requests at once (serving.maxNumSeqs)."
+        if longest_answer_s <= REQUEST_TIMEOUT_MAX_S:
+            fix = f"Write at least {math.ceil(longest_answer_s / 60)}m, or plan for shorter answers."
+        return Findings(warnings=(Fault(key, fact, "Cloud Run would cut it off.", fix),))
+    return Findings()
+
+
+def deploy_timeout_s(probe: StartupProbePlan, startup: StartupEstimate) -> int:
+    """Pulumi's time-out for the service: the image's first import, the probe window and a margin, by 5 minutes."""
+    first_import = startup.first_deploy.high - startup.from_zero.high
+    needed = probe.window_s + first_import + _DEPLOY_MARGIN_S
+    return max(_DEPLOY_LEAST_S, 300 * math.ceil(needed / 300))
+
+
+def ready_timeout_s(startup: StartupEstimate) -> int:
+    """How long the serving check waits where nobody said: 10 minutes or twice the start estimate, in whole minutes."""
+    return max(600, 60 * math.ceil(2 * startup.from_zero.mid / 60))
+
+
+def _check_limits(probe: StartupProbePlan) -> Findings:
+    rejected = "The deployment would be rejected."
+    refusals, warnings = [], []
+    for name, value in (("initialDelaySeconds", probe.initial_delay_s), ("periodSeconds", probe.period_s)):
+        key = f"{_KEY}.{name}"
+        if value > GPU_WINDOW_S:
+            fact = f"{value} is over Cloud Run's cap of {GPU_WINDOW_S} s."
+            refusals.append(Fault(key, fact, rejected, f"Write at most {SAFE_S}."))
+        elif value > SAFE_S:
+            fact = f"{value} is fine by the current documentation, but the API reference still says {SAFE_S} at most."
+            warnings.append(
+                Fault(key, fact, "The deployment may be rejected.", f"{SAFE_S} or less works in any version.")
+            )
+    if probe.timeout_s > probe.period_s:
+        fact = f"{probe.timeout_s} is longer than periodSeconds {probe.period_s}."
+        refusals.append(Fault(f"{_KEY}.timeoutSeconds", fact, rejected, f"Write at most {probe.period_s}."))
+    product = probe.failure_threshold * probe.period_s
+    if product > GPU_WINDOW_S >= probe.period_s:
+        fact = (
+            f"{probe.failure_threshold} x periodSeconds {probe.period_s} = {product:,} s is over Cloud Run's cap "
+            f"of {GPU_WINDOW_S:,} s with a GPU."
+        )
+        fix = f"Write at most {GPU_WINDOW_S // probe.period_s} at this period, or leave failureThreshold out."
+        refusals.append(Fault(f"{_KEY}.failureThreshold", fact, rejected, fix))
+    return Findings(tuple(refusals), tuple(warnings))
+
+
+def _check_window(probe: StartupProbePlan, startup: StartupEstimate) -> Findings:
+    start = startup.from_zero
+    if probe.window_s >= start.high:
+        return Findings()
+    window = read_duration(probe.window_s)
+    advice = (
+        ["Leave probes.startup out: the window then fills Cloud Run's cap."] if probe.window_s < GPU_WINDOW_S else []
+    )
+    fix = " ".join([*advice, *startup.remedies[:1]]) or _SMALLER
+    if probe.window_s < start.low:
+        fact = f"the probe gives up after {window}, the start takes at least {read_duration(start.low)}."
+        fault = Fault(_KEY, fact, "Cloud Run would stop the container while it still loads, at every start.", fix)
+        return Findings(refusals=(fault,))
+    fact = (
+        f"the probe gives up after {window}; the start takes about {read_duration(start.mid)}, "
+        f"and with all errors on one side {read_duration(start.high)}."
+    )
+    return Findings(warnings=(Fault(_KEY, fact, "A slow start would be stopped while it still loads.", fix),))

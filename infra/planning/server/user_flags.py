@@ -1,0 +1,139 @@
+"""What `vllmArgs` may say: which flags a setting owns, which the arithmetic does not follow, and every fault in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from infra.catalog.flags import flag_table
+from infra.errors import Fault
+from infra.image_names import parse_image_name
+from infra.planning.artifacts import vllm_version_of
+from infra.planning.settings.declarations import Settings
+
+MANAGED_FLAGS: Mapping[str, str] = {
+    "--model": "model",
+    "--host": "the program",
+    "--port": "the program",
+    "--uds": "the program",
+    "--grpc": "the program",
+    "--headless": "the program",
+    "--ssl-keyfile": "the program",
+    "--ssl-certfile": "the program",
+    "--config": "the stack file",
+    "--served-model-name": "the program",
+    "--revision": "weights.revision",
+    "--api-key": "access.invokers",
+    "--hf-token": "hfToken",
+    "--tensor-parallel-size": "serving.tensorParallelSize",
+    "--max-model-len": "serving.maxModelLen",
+    "--max-num-seqs": "serving.maxNumSeqs",
+    "--max-num-batched-tokens": "serving.maxNumBatchedTokens",
+    "--gpu-memory-utilization": "serving.gpuMemoryUtilization",
+    "--kv-cache-dtype": "serving.kvCacheDtype",
+    "--quantization": "serving.quantization",
+    "--dtype": "serving.dtype",
+    "--cpu-offload-gb": "serving.cpuOffloadGb",
+    "--enforce-eager": "serving.enforceEager",
+    "--block-size": "serving.blockSize",
+    "--async-scheduling": "serving.asyncScheduling",
+    "--enable-prefix-caching": "serving.prefixCaching",
+    "--disable-chunked-mm-input": "serving.chunkedMultimodalInput",
+    "--allowed-media-domains": "serving.allowedMediaDomains",
+    "--speculative-config": "serving.speculation",
+    "--spec-method": "serving.speculation.method",
+    "--spec-model": "serving.speculation.method",
+    "--spec-tokens": "serving.speculation.tokens",
+    "--limit-mm-per-prompt": "serving.modalities",
+    "--language-model-only": "serving.modalities",
+    "--enable-auto-tool-choice": "serving.tools",
+    "--tool-call-parser": "serving.tools",
+    "--reasoning-parser": "serving.reasoning",
+    "--chat-template": "serving.chatTemplate",
+    "--load-format": "serving.loadFormat",
+    "--model-loader-extra-config": "serving.loadFormat",
+    "--safetensors-load-strategy": "serving.safetensorsLoadStrategy",
+}
+"""Flags that a setting owns, by their main spelling: `vllmArgs` may not set them a second time."""
+
+UNPLANNED_FLAGS = frozenset(
+    {
+        "--data-parallel-size",
+        "--decode-context-parallel-size",
+        "--disable-hybrid-kv-cache-manager",
+        "--disable-sliding-window",
+        "--enable-lora",
+        "--hf-overrides",
+        "--kv-cache-dtype-skip-layers",
+        "--kv-cache-memory-bytes",
+        "--kv-offloading-size",
+        "--mm-encoder-only",
+        "--num-gpu-blocks-override",
+        "--pipeline-parallel-size",
+        "--prefill-context-parallel-size",
+        "--quantization-config",
+        "--skip-mm-profiling",
+    }
+)
+"""Flags that change memory or devices in ways that the plan's arithmetic does not follow: taken, with a warning."""
+
+
+def check_arguments(settings: Settings) -> list[Fault]:
+    """Every fault of `vllmArgs`: unknown or removed flags, wrong values, flags that a setting owns, contradictions.
+
+    With an image of another vLLM than the flag table's, what the table says is a doubt: see `doubtful_arguments`.
+    """
+    table = flag_table()
+    faults = []
+    seen: dict[str, str] = {}
+    for written, value in settings.vllm_args.items():
+        key, main = f"vllmArgs.{written}", table.main_spelling(written)
+        problems = table.check(written, value)
+        if not _other_vllm(settings):
+            faults += [Fault(key, problem.fact, problem.consequence, problem.fix) for problem in problems]
+        if not problems and main in MANAGED_FLAGS:
+            owner = MANAGED_FLAGS[main]
+            fix = "Take it out." if owner.startswith("the ") else f"Write {owner} instead, once."
+            faults.append(
+                Fault(key, f"{main} is already decided by {owner}.", "The command would carry it twice.", fix)
+            )
+        elif not problems and main in seen:
+            consequence = "The last one would win."
+            faults.append(
+                Fault(key, f"sets {main} a second time, after vllmArgs.{seen[main]}.", consequence, "Keep one.")
+            )
+        elif not problems and main == "--mm-processor-kwargs":
+            faults += _vision(settings, key, f"{written} {value}")
+        seen.setdefault(main, written)
+    return faults
+
+
+def doubtful_arguments(settings: Settings) -> Iterator[Fault]:
+    """A warning for each flag that the table's vLLM would not take, where the image holds another one or does not say."""
+    if not (said := _other_vllm(settings)):
+        return
+    for written, value in settings.vllm_args.items():
+        for problem in flag_table().check(written, value):
+            consequence = (
+                f"That is by the flags of vLLM {flag_table().version}; the image says {said}, and its own are not on file. "
+                "If it is wrong there too, the server stops at its command line, after the machine is paid for."
+            )
+            yield Fault(f"vllmArgs.{written}", problem.fact, consequence, problem.fix)
+
+
+def _other_vllm(settings: Settings) -> str:
+    """What the image's name says of its vLLM where that is not the flag table's; empty where it is."""
+    if settings.images.serving is None:
+        return ""
+    version = vllm_version_of(parse_image_name(settings.images.serving))
+    return "" if version == flag_table().version else version or "no version"
+
+
+def _vision(settings: Settings, key: str, words: str) -> Iterator[Fault]:
+    """What the image processor is told twice, or past the setting that knows its values."""
+    if "max_soft_tokens" in words:
+        fact = "max_soft_tokens is decided by serving.visionTokens."
+        consequence = "vLLM would stop at a number that it does not know, and the plan would not count it."
+        yield Fault(key, fact, consequence, "Write serving.visionTokens instead: 70, 140, 280, 560 or 1120.")
+    elif settings.serving.vision_tokens is not None:
+        fact, consequence = "stands beside serving.visionTokens.", "The flag would stand twice; the last one would win."
+        yield Fault(key, fact, consequence, "Keep one of the two.")

@@ -1,0 +1,416 @@
+"""What a stack file may say, key by key: meaning, type, range, default and an example.
+
+The models are frozen and strict about names; `resolve.py` lays defaults, recipe, stack file and command line over each
+other and turns every fault into one sentence. A default of None means that the planner chooses and says so.
+The field descriptions are what `gemma4 explain` prints and what docs/configuration.md holds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from infra.image_names import parse_image_name
+from infra.planning.settings.cidr import check_range
+from infra.planning.units import parse_duration, spell_duration
+
+MOST_SEQS = 4096
+"""The most that serving.maxNumSeqs takes."""
+SECRET_KEY = "hfToken"  # noqa: S105 the name of a setting
+"""The one secret setting: settings hold only whether it is set."""
+
+Profile = Literal["latency", "balanced", "throughput"]
+Provisioning = Literal["flex-start", "spot", "on-demand"]
+
+
+def _duration(text: str) -> str:
+    parse_duration(text)
+    return text
+
+
+def _at_most(longest_s: int) -> Callable[[str], str]:
+    def check(text: str) -> str:
+        if parse_duration(text) > longest_s:
+            raise ValueError(f"is too long; write {spell_duration(longest_s)} or less")
+        return text
+
+    return check
+
+
+def _whole(value: Any) -> Any:
+    """A number that is given as text, as Pulumi gives every value of the first level; pydantic reads no choice from text."""
+    return int(value) if isinstance(value, str) and len(value) < 9 and value.isdecimal() else value
+
+
+def _image_name(text: str) -> str:
+    parse_image_name(text)
+    return text
+
+
+def _matching(pattern: str, example: str) -> AfterValidator:
+    compiled = re.compile(pattern)
+
+    def check(text: str) -> str:
+        if not compiled.fullmatch(text):
+            raise ValueError(f"has the wrong form; write it like {example}")
+        return text
+
+    return AfterValidator(check)
+
+
+Duration = Annotated[str, AfterValidator(_duration)]
+SettleTime = Annotated[Duration, AfterValidator(_at_most(900))]
+Member = Annotated[
+    str,
+    _matching(
+        r"(user|group|serviceAccount):[^\s:@]+@[^\s@]+\.[^\s@.]+"
+        r"|serviceAccount:[^\s:@\[]+\[\S+\]"  # of a Kubernetes cluster
+        r"|(domain|principal|principalSet):[^\s:]\S*",
+        "group:ml@example.com or serviceAccount:app@my-project.iam.gserviceaccount.com",
+    ),
+]
+Region = Annotated[str, _matching(r"[a-z]+(-[a-z]+)+\d+", "us-east4")]
+Zone = Annotated[str, _matching(r"[a-z]+(-[a-z]+)+\d+-[a-z]", "us-east5-a")]
+SliceName = Annotated[str, _matching(r"[a-z][a-z0-9]{0,11}", "blue (lower-case letters and digits, at most 12)")]
+LabelKey = Annotated[str, _matching(r"[a-z][a-z0-9_-]{0,62}", "team")]
+LabelValue = Annotated[str, _matching(r"[a-z0-9_-]{0,63}", "ml-platform")]
+EnvName = Annotated[str, _matching(r"[A-Za-z_][A-Za-z0-9_]*", "VLLM_LOGGING_LEVEL")]
+Commit = Annotated[
+    str, _matching(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}", "0123abc (a commit, or a branch without a slash)")
+]
+SecretName = Annotated[
+    str,
+    _matching(
+        r"(projects/[a-z0-9][a-z0-9.:-]*/secrets/)?[A-Za-z0-9_-]{1,255}",
+        "hf-token or projects/my-project/secrets/hf-token",
+    ),
+]
+Domain = Annotated[
+    str, _matching(r"([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?", "images.example.com")
+]
+TemplatePath = Annotated[
+    str,
+    _matching(
+        r"tools|(/[A-Za-z0-9_][A-Za-z0-9_.+@-]*)+", "/templates/tools.jinja (absolute, without blanks), or tools"
+    ),
+]
+BucketName = Annotated[str, _matching(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]", "my-project-gemma-weights")]
+ImageReference = Annotated[str, AfterValidator(_image_name)]
+DockerHubUser = Annotated[str, _matching(r"[A-Za-z0-9][A-Za-z0-9_-]{1,254}", "my-company")]
+Cidr = Annotated[str, AfterValidator(check_range)]
+
+
+def setting(default: Any, meaning: str, example: Any = None, **bounds: Any) -> Any:
+    """A setting with its default, its meaning in a sentence, an example of a good value, and pydantic bounds."""
+    return Field(default, description=meaning, examples=[] if example is None else [example], **bounds)
+
+
+class Group(BaseModel):
+    """Base of all groups: camelCase keys, frozen, no unknown key."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, alias_generator=to_camel, protected_namespaces=()
+    )
+
+
+class Speculation(Group):
+    """Speculative decoding."""
+
+    method: Literal["none", "ngram", "mtp"] = setting(
+        "none",
+        "Who drafts tokens: nobody, an n-gram match on the prompt, or the MTP assistant trained for the model.",
+        "mtp",
+    )
+    tokens: int | None = setting(
+        None, "Draft tokens a step; default: the assistant's recommendation, 3 for ngram.", 4, ge=1, le=16
+    )
+
+
+class Modalities(Group):
+    """The most items of each kind that one request may carry; 0 switches the kind off and frees its memory."""
+
+    image: int = setting(4, "Images a request.", 4, ge=0, le=64)
+    audio: int = setting(0, "Audio clips a request (models with an audio tower, on GPU).", 1, ge=0, le=16)
+    video: int = setting(
+        0, "Videos a request; off unless asked for, while vLLM alone would take any number of any kind.", 1, ge=0, le=16
+    )
+
+
+class Serving(Group):
+    """The vLLM server."""
+
+    max_model_len: int = setting(
+        8192, "Longest prompt plus answer of one request, tokens.", 16384, ge=256, le=1_048_576
+    )
+    max_num_seqs: int | None = setting(None, "Requests that run at once; others queue.", 16, ge=1, le=MOST_SEQS)
+    max_num_batched_tokens: int | None = setting(
+        None, "Prompt tokens that one step may process; large values cost KV capacity.", 2048, ge=64, le=131_072
+    )
+    gpu_memory_utilization: float = setting(
+        0.90, "Share of device memory that vLLM may plan with (on TPU too).", 0.90, gt=0.05, le=0.99
+    )
+    kv_cache_dtype: Literal["auto", "bfloat16", "float16", "fp8", "fp8_e4m3", "fp8_e5m2"] = setting(
+        "auto", "Storage type of the KV cache; fp8 halves it where a device holds more than one KV head.", "fp8"
+    )
+    quantization: Literal["none", "fp8"] = setting(
+        "none", "Quantise a bf16 checkpoint while loading (GPU only); QAT checkpoints need nothing here.", "fp8"
+    )
+    dtype: Literal["auto", "bfloat16", "float16"] = setting("bfloat16", "Compute type.", "bfloat16")
+    cpu_offload_gb: float = setting(
+        0, "GiB of weights kept in host memory, per GPU; each costs decode speed.", 5, ge=0, le=160
+    )
+    enforce_eager: bool = setting(
+        False, "Skip CUDA graphs: a faster start, slower decoding (GPU; on TPU it puts the compilation off).", True
+    )
+    tensor_parallel_size: int | None = setting(
+        None, "Devices that share one model; default: all of the accelerator.", 2, ge=1, le=8
+    )
+    block_size: Annotated[Literal[16, 32, 64, 128, 256], BeforeValidator(_whole)] | None = setting(
+        None, "Tokens a KV page; default: vLLM's own choice.", 32
+    )
+    async_scheduling: bool | None = setting(
+        None, "Overlap scheduling with the device; default: vLLM's own choice.", True
+    )
+    prefix_caching: bool = setting(True, "Reuse the KV cache of a shared prompt prefix.", True)
+    chunked_multimodal_input: bool | None = setting(
+        None, "Whether an image may be split between two steps; default: not on TPU, else vLLM's choice.", False
+    )
+    speculation: Speculation = setting(Speculation(), "Speculative decoding.")
+    modalities: Modalities = setting(Modalities(), "Items other than text that a request may carry.")
+    vision_tokens: Annotated[Literal[70, 140, 280, 560, 1120], BeforeValidator(_whole)] | None = setting(
+        None,
+        "Most prompt tokens of one image, more for finer detail; a request may ask for another budget. Default: the "
+        "model's own, 280.",
+        560,
+    )
+    allowed_media_domains: tuple[Domain, ...] = setting(
+        (),
+        "Hosts from which the server may fetch what a request links to (image_url and the like), exactly as spelled; "
+        "default: none, so that media come as data: URLs.",
+        ["images.example.com"],
+        max_length=64,
+    )
+    tools: bool = setting(
+        True,
+        "Parse tool calls (parser gemma4) and let the model choose to call; chatTemplate says in which words it is told.",
+        True,
+    )
+    reasoning: bool = setting(True, "Split the thinking off into message.reasoning (parser gemma4).", True)
+    chat_template: TemplatePath | None = setting(
+        None,
+        "Absolute path of a chat template inside the image, or tools: the one that vLLM's GPU image holds for Gemma 4's "
+        "tool calls; default: the checkpoint's own.",
+        "/templates/tools.jinja",
+    )
+    load_format: Literal["auto", "safetensors", "runai_streamer"] | None = setting(
+        None, "How weights are read; default: the streamer on Cloud Run, else vLLM's choice.", "runai_streamer"
+    )
+    safetensors_load_strategy: Literal["eager", "lazy", "prefetch"] | None = setting(
+        None,
+        "How safetensors files are read when the streamer does not; lazy maps them, slow over a mounted bucket.",
+        "prefetch",
+    )
+    cuda_compatibility: Literal["auto", "always", "never"] = setting(
+        "auto",
+        "Whether CUDA's compatibility library in the image is put before the host's driver library (GPU); auto: decided "
+        "when the container starts, only on a driver of an older branch, which is what it is for.",
+        "never",
+    )
+    ready_timeout: Duration | None = setting(
+        None, "How long the serving check waits; default: 10m or twice the start estimate, whichever is longer.", "45m"
+    )
+    env: dict[EnvName, str] = setting(
+        {}, "Further environment variables of the server; never a secret.", {"VLLM_LOGGING_LEVEL": "DEBUG"}
+    )
+
+
+class Workload(Group):
+    """The request that speed and cost are predicted for."""
+
+    prompt_tokens: int = setting(1024, "Prompt length of a typical request, tokens.", 1024, ge=1, le=1_048_576)
+    output_tokens: int = setting(256, "Answer length of a typical request, tokens.", 256, ge=1, le=131_072)
+
+
+class Scaling(Group):
+    """Cloud Run instances; on TPU only concurrency and requestTimeout, of the gateway."""
+
+    min_instances: int = setting(0, "Instances kept warm; each is paid around the clock.", 0, ge=0, le=100)
+    max_instances: int = setting(1, "Most instances; must be covered by the GPU quota.", 1, ge=1, le=100)
+    concurrency: int | None = setting(
+        None,
+        "Requests in flight, running and waiting: of one instance (GPU; default: twice maxNumSeqs, at most 1000), or of "
+        "one slice at the gateway (TPU; default: 512, all slices together at most 900).",
+        32,
+        ge=1,
+        le=1000,
+    )
+    cpu: int | None = setting(None, "vCPU of an instance; default: the accelerator's recommendation.", 8, ge=1, le=64)
+    memory_gib: int | None = setting(
+        None, "Memory of an instance, GiB; default: the accelerator's recommendation.", 32, ge=1, le=512
+    )
+    zonal_redundancy: bool = setting(False, "Reserve GPU capacity in a second zone: dearer, separate quota.", False)
+    request_timeout: Duration = setting("60m", "Longest request, queued or running, at most 60m.", "60m")
+
+
+class StartupProbe(Group):
+    """The Cloud Run startup probe: HTTP GET /health."""
+
+    initial_delay_seconds: int | None = setting(None, "Seconds before the first probe; default: none.", 60, ge=0)
+    period_seconds: int | None = setting(
+        None, "Seconds between probes; a long period delays readiness; default: 10.", 10, ge=1
+    )
+    timeout_seconds: int | None = setting(None, "Seconds that one probe may take.", 5, ge=1)
+    failure_threshold: int | None = setting(
+        None, "Failed probes before the start counts as failed; default: fills the cap.", 180, ge=1
+    )
+
+
+class Probes(Group):
+    """Health probes."""
+
+    startup: StartupProbe = setting(StartupProbe(), "The startup probe.")
+
+
+class Tpu(Group):
+    """Queued resources of Cloud TPU."""
+
+    zone: Zone | None = setting(None, "Zone of the slices; default: the accelerator's first known zone.", "us-east5-a")
+    slices: tuple[SliceName, ...] = setting(
+        ("blue",),
+        "Names of the slices behind the gateway; the first must come up.",
+        ["blue", "green"],
+        min_length=1,
+        max_length=8,
+    )
+    provisioning: Provisioning = setting(
+        "flex-start",
+        "How capacity is bought: flex-start runs at most 7 days and waits in a queue; spot may be taken back at any time.",
+        "flex-start",
+    )
+    max_run_duration: Duration = setting("24h", "When a flex-start slice ends, 10m to 7d.", "24h")
+    valid_until_duration: Duration = setting("4h", "How long the request may wait in the queue.", "4h")
+    wait_for_capacity: Duration = setting(
+        "20m", "How long `up` waits for capacity; the next `up` goes on waiting.", "20m"
+    )
+    replace_active: bool = setting(False, "Allow a change that gives back a slice that may be serving.", False)
+    iap_ssh: bool = setting(
+        False, "Let ssh in through Identity-Aware Proxy (35.235.240.0/20 to port 22 of the slices), nobody else.", True
+    )
+    privileged: bool = setting(
+        False, "Give the server's container all of its machine, where it does not start with the chips alone.", False
+    )
+
+
+class Weights(Group):
+    """Where the server reads its weights."""
+
+    source: Literal["bucket", "existing", "huggingface"] = setting(
+        "bucket",
+        "bucket: our own copy, staged once; existing: a bucket that is filled; huggingface: download at every start.",
+        "bucket",
+    )
+    bucket: BucketName | None = setting(
+        None, "Bucket name; needed for existing, else chosen.", "my-project-gemma-weights"
+    )
+    access: Literal["mount", "stream"] = setting(
+        "mount", "mount: a read-only Cloud Storage FUSE volume; stream: gs:// read by the server itself.", "mount"
+    )
+    revision: Commit | None = setting(
+        None, "Commit of the model repository; default: the pinned one, else main.", "0123abc"
+    )
+    protect: bool = setting(False, "Refuse to delete the bucket with the stack.", True)
+
+
+class Access(Group):
+    """Who may do what."""
+
+    invokers: tuple[Member, ...] = setting((), "Members that may call the endpoint.", ["group:ml@example.com"])
+    deployers: tuple[Member, ...] = setting(
+        (),
+        "Members that run `pulumi up`: may take identity tokens of the stack's invoker account for the check.",
+        ["user:me@example.com"],
+    )
+    ingress: Literal["all", "internal"] = setting(
+        "all", "all: reachable from the internet with an identity token; internal: from the VPC only.", "all"
+    )
+    settle_time: SettleTime = setting(
+        "2m",
+        "How long a new grant, account or API takes to count with Google: `up` waits so long before what needs it, only "
+        "where something is new. At most 15m; 0s: not at all.",
+        "2m",
+    )
+
+
+class Images(Group):
+    """Container images."""
+
+    mode: Literal["mirror", "build"] = setting(
+        "mirror",
+        "mirror: the upstream image through an Artifact Registry remote repository; build: our Dockerfile, pushed.",
+        "mirror",
+    )
+    serving: ImageReference | None = setting(
+        None,
+        "Another serving image, with tag or digest: Docker Hub's through the mirror, Google's registries directly, "
+        "others as the base of a build.",
+        "vllm/vllm-openai:v0.32.0",
+    )
+    require_pinned: bool = setting(False, "Refuse images by tag and weights without a revision.", True)
+    docker_hub_user: DockerHubUser | None = setting(
+        None,
+        "Docker Hub account that the mirror pulls as, with dockerHubSecret; default: nobody, which Docker Hub serves at a "
+        "lower rate.",
+        "my-company",
+    )
+    docker_hub_secret: SecretName | None = setting(
+        None, "An existing Secret Manager secret that holds an access token of dockerHubUser.", "docker-hub-token"
+    )
+
+
+class Network(Group):
+    """The stack's own VPC."""
+
+    subnet_cidr: Cidr = setting(
+        "10.8.0.0/26",
+        "Private range of the subnet, /16 to /26. TPU slices get the one of the same size beside it: 10.8.0.64/26.",
+        "10.8.0.0/26",
+    )
+
+
+class Settings(Group):
+    """Everything that a stack file may say under `gemma4:`."""
+
+    model: str = setting(..., "Catalog id of the model.", "gemma-4-12b-it-qat-w4a16")
+    accelerator: str = setting(..., "Catalog id of the accelerator.", "l4")
+    profile: Profile = setting("balanced", "What to tune for: latency | balanced | throughput.", "balanced")
+    region: Region | None = setting(
+        None, "Region of the service (on TPU: of the gateway); default: the accelerator's first.", "us-east4"
+    )
+    serving: Serving = setting(Serving(), "The vLLM server.")
+    vllm_args: dict[str, Any] = setting(
+        {}, "Any further flag of vllm serve, checked against its flag table.", {"max-log-len": 100}
+    )
+    workload: Workload = setting(Workload(), "The request that speed and cost are predicted for.")
+    scaling: Scaling = setting(
+        Scaling(), "Cloud Run instances; on TPU only concurrency and requestTimeout, of the gateway."
+    )
+    probes: Probes = setting(Probes(), "Health probes.")
+    tpu: Tpu = setting(Tpu(), "Queued resources of Cloud TPU.")
+    weights: Weights = setting(Weights(), "Where the server reads its weights.")
+    access: Access = setting(Access(), "Who may do what.")
+    images: Images = setting(Images(), "Container images.")
+    network: Network = setting(Network(), "The stack's own VPC.")
+    labels: dict[LabelKey, LabelValue] = setting({}, "Labels of every resource, beside our own.", {"team": "ml"})
+    deletion_protection: bool = setting(False, "Refuse to delete or replace the service.", True)
+    hf_token: bool = setting(
+        False,
+        "Hugging Face token, only ever set with `pulumi config set --secret gemma4:hfToken`. Gemma 4 is not gated and "
+        "needs none; with one, the Hub answers more requests before it slows down.",
+    )
+    hf_token_secret: SecretName | None = setting(
+        None, "An existing Secret Manager secret that holds the token.", "hf-token"
+    )

@@ -1,0 +1,259 @@
+"""The supervisor where what it stands on gives way: metadata server, disk, docker, and its own code."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from containers.tpu import parcel
+from tests.containers.test_supervisor_parts import README
+from tests.fakes.metadata import MAINTENANCE
+from tests.fakes.tpu_machine import TpuMachine
+
+NOTICE = '{"type": "SCHEDULED", "windowStartTime": "2026-12-01T00:00:00Z"}'
+
+
+def looks(tpu: TpuMachine) -> int:
+    return sum(seen.path.endswith(MAINTENANCE) for seen in tpu.metadata.requests)
+
+
+class TestMaintenance:
+    @pytest.mark.parametrize("form", ["503", "404", "NONE", "{}"])
+    def test_that_is_not_announced_is_nothing_in_whatever_form(self, tpu: TpuMachine, form: str) -> None:
+        tpu.metadata.unannounced = form
+        tpu.want("spec-a")
+        tpu.start()
+        tpu.until_serving("spec-a")
+        seen = looks(tpu)
+        tpu.until(lambda: looks(tpu) >= seen + 3, "some looks")
+        assert tpu.status["maintenance"] is None
+        assert not tpu.said("maintenance")
+        assert not tpu.said("trouble")
+
+    @pytest.mark.parametrize("form", ["503", "404", "NONE", "{}"])
+    def test_that_is_announced_is_told_until_it_is_over(self, tpu: TpuMachine, form: str) -> None:
+        tpu.metadata.unannounced = form
+        tpu.start()
+        tpu.metadata.announce_maintenance(NOTICE)
+        tpu.until(lambda: tpu.status.get("maintenance"), "the notice")
+        assert json.loads(tpu.status["maintenance"]) == json.loads(NOTICE)
+        tpu.metadata.announce_maintenance(None)
+        tpu.until(lambda: tpu.status["maintenance"] is None, "the all-clear")
+        assert [entry["severity"] for entry in tpu.said("maintenance")] == ["WARNING"]
+
+
+class TestTroubleWithTheMetadata:
+    def test_is_the_specifications_alone(self, tpu: TpuMachine) -> None:
+        tpu.metadata.refused.add("attributes/gemma4-supervisor")
+        tpu.want("spec-a")
+        tpu.start()
+        tpu.until_serving("spec-a")
+        assert not tpu.said("trouble")
+
+    def test_is_not_over_because_other_attributes_can_be_read(self, tpu: TpuMachine) -> None:
+        tpu.metadata.refused |= {"attributes/gemma4-spec", "attributes/gemma4-supervisor"}
+        tpu.start()
+        tpu.until_trouble("metadata")
+        tpu.metadata.refused.remove("attributes/gemma4-supervisor")
+        seen = len(tpu.metadata.requests)
+        tpu.until(lambda: len(tpu.metadata.requests) > seen + 10, "some questions")
+        assert not tpu.said("recovered")
+
+
+class TestAFullDisk:
+    """As the supervisor sees one: its files cannot be written."""
+
+    def test_is_reported_and_stops_no_change(self, serving: TpuMachine) -> None:
+        assert serving.process
+        full = serving.state / ".record.json.new"
+        full.mkdir()
+        serving.want("spec-b")
+        assert "docker system df" in serving.until_trouble("disk", "record.json")
+        serving.until_serving("spec-b")
+        serving.machine.docker.behaviour("spec-b").generates = False
+        serving.until(lambda: serving.machine.firewall.state == "closed", "the port to close")
+        serving.machine.docker.behaviour("spec-b").generates = True
+        full.rmdir()
+        serving.until(lambda: not serving.errors, "the all-clear")
+        assert serving.process.poll() is None
+        record = json.loads((serving.state / "record.json").read_text())
+        assert record["current"]["spec"]["hash"] == "spec-b"
+
+    def test_leaves_the_guest_attributes_where_the_file_cannot_be_written(self, serving: TpuMachine) -> None:
+        assert serving.process
+        full = serving.run_dir / ".status.json.new"
+        full.mkdir()
+        serving.want("spec-b")
+        serving.until(lambda: report(serving)["running"] == "spec-b", "a report")
+        assert serving.process.poll() is None
+        full.rmdir()
+        serving.until(lambda: serving.status["running"] == "spec-b", "the file")
+        assert [entry["event"] for entry in serving.entries if "status.json" in entry["message"]] == ["report"]
+
+    def test_keeps_the_program_that_runs(self, serving: TpuMachine) -> None:
+        (serving.state / "incoming.pyz").mkdir()
+        serving.metadata.set("gemma4-supervisor", parcel.encoded(parcel.archive("# another\n")))
+        serving.until_trouble("supervisor", "directory")
+        serving.want("spec-b")
+        serving.until_serving("spec-b")
+
+
+class TestAReport:
+    def test_that_failed_is_sent_again_until_it_arrives(self, serving: TpuMachine) -> None:
+        serving.metadata.guest = False
+        serving.machine.docker.behaviour("spec-a").generates = False
+        serving.until_trouble("serving")
+        serving.machine.docker.behaviour("spec-a").generates = True
+        serving.until_serving("spec-a")
+        serving.until(
+            lambda: timeless(serving.metadata.lost[-1]) == timeless(serving.status), "the last change to be lost"
+        )
+        serving.metadata.reports.clear()
+        serving.metadata.guest = True
+        serving.until(lambda: serving.metadata.reports, "the report")
+        assert timeless(report(serving)) == timeless(serving.status)
+
+    def test_comes_even_if_nothing_has_changed(self, tpu: TpuMachine) -> None:
+        tpu.environ["GEMMA4_REPORT_CAP_S"] = "0.1"
+        tpu.start()
+        tpu.until_trouble("spec")
+        tpu.until(lambda: tpu.metadata.reports, "a report")
+        first, at = len(tpu.metadata.reports), tpu.status["at"]
+        tpu.until(lambda: len(tpu.metadata.reports) > first + 3, "more of them")
+        tpu.until(lambda: tpu.status["at"] > at, "the file to be of now")
+
+
+class TestDocker:
+    def test_that_is_away_at_the_start_keeps_no_better_version_away(self, serving: TpuMachine) -> None:
+        serving.kill()
+        serving.machine.docker.down = True
+        serving.start()
+        serving.until_trouble("docker", "Docker is not running")
+        assert serving.status["stage"] in stages()
+        serving.metadata.set("gemma4-supervisor", parcel.encoded(parcel.archive("# a better one\n")))
+        serving.until(lambda: serving.said("upgrade"), "the upgrade")
+        serving.machine.docker.down = False
+        serving.until_serving("spec-a")
+        assert not serving.errors
+
+    def test_that_answers_nonsense_for_a_moment_blinds_nobody(self, serving: TpuMachine) -> None:
+        serving.machine.docker.garbled = 2
+        serving.until(lambda: not serving.machine.docker.garbled, "the nonsense to be read")
+        serving.machine.docker.behaviour("spec-a").generates = False
+        serving.until(lambda: serving.machine.firewall.state == "closed", "the port to close")
+
+    def test_that_quotes_no_text_is_understood(self, serving: TpuMachine) -> None:
+        assert serving.process
+        serving.machine.docker.behaviour("spec-a").last_words = "bad \udcff byte"
+        serving.container.end(1)
+        serving.until(lambda: "run spec-a" in serving.machine.doings, "spec-a again")
+        serving.until_serving("spec-a")
+        assert serving.process.poll() is None
+        assert "bad � byte" in json.dumps(serving.said("trouble"), ensure_ascii=False)
+
+    def test_that_refuses_to_run_is_quoted_with_its_reason(self, serving: TpuMachine) -> None:
+        serving.machine.docker.refusals["run"] = "mkdir /x: no space left on device"
+        serving.want("spec-b")
+        serving.until_trouble("start", "docker run: mkdir /x: no space left on device The boot disk is full")
+
+    def test_whose_container_vanishes_while_it_is_adopted_starts_another(self, serving: TpuMachine) -> None:
+        serving.kill()
+        serving.machine.docker.vanishes = True
+        serving.start()
+        serving.until(lambda: "run spec-a" in serving.machine.doings, "spec-a again")
+        serving.until_serving("spec-a")
+
+
+class TestAFaultOfOurs:
+    @pytest.mark.parametrize(
+        "fault",
+        [
+            "import gemma4_supervisor.probe as it\nit.Server.look = lambda self: 1 / 0\n",
+            "import gemma4_supervisor.preparation as it\nit.Preparation._weights = lambda self: 1 / 0\n",
+            "import gemma4_supervisor.keeper as it\nit.Keeper._on_spec = lambda self, text: 1 / 0\n",
+        ],
+        ids=["in a probe", "in a preparation that waits for something else", "on the main thread"],
+    )
+    def test_ends_the_supervisor_and_nothing_else(self, serving: TpuMachine, fault: str) -> None:
+        serving.kill()
+        before = serving.container.id
+        serving.metadata.set("gemma4-supervisor", parcel.encoded(parcel.archive(fault)))
+        serving.program.write_bytes(parcel.archive(fault))
+        serving.want("spec-b", image="missing:1")
+        serving.environ["GEMMA4_REPORT_S"] = "30"  # longer than one life of it
+        serving.start()
+        assert serving.process
+        process = serving.process
+        serving.until(lambda: process.poll() is not None, "the end")
+        assert process.returncode == 1
+        assert "ZeroDivisionError" in serving.said("fault")[0]["stack"]
+        assert "ZeroDivisionError" in json.dumps(serving.said("trouble"))
+        assert "ZeroDivisionError" in serving.metadata.reports[-1]
+        assert serving.container.id == before
+        assert serving.machine.firewall.state == "open"
+
+
+class TestAContainer:
+    """That runs when the supervisor starts, whatever that one knows of it."""
+
+    def test_is_known_by_a_version_that_computes_another_fingerprint(self, serving: TpuMachine) -> None:
+        before = serving.container.id
+        other = "import gemma4_supervisor.spec as it\nit._OF_THE_CONTAINER += ('model',)\n"
+        serving.metadata.set("gemma4-supervisor", parcel.encoded(parcel.archive(other)))
+        serving.until(lambda: serving.said("adopted"), "the adoption")
+        serving.until(lambda: len(serving.said("wanted")) == 2, "the wish")
+        serving.until_serving("spec-a")
+        assert serving.container.id == before
+        assert "port closed" not in serving.machine.doings
+
+    def test_that_is_not_known_is_left_by_its_callers_before_it_is_stopped(self, serving: TpuMachine) -> None:
+        serving.kill()
+        record = serving.state / "record.json"
+        kept: dict[str, Any] = json.loads(record.read_text())
+        for run in (kept["current"], kept["good"]):
+            run["label"] = "of another one"
+            run["spec"]["env"] = {}
+        record.write_text(json.dumps(kept))
+        serving.want("spec-a", env={})
+        serving.start()
+        serving.until(lambda: "run spec-a" in serving.machine.doings, "a known one")
+        serving.until_serving("spec-a")
+        assert serving.machine.doings[:4] == ["port closing", "port closed", "stop", "run spec-a"]
+        stop = serving.machine.ran("docker", "stop")[0]
+        assert list(stop.arguments[1:3]) == ["-t", "45"]
+
+    def test_that_is_not_known_serves_until_another_is_ready(self, serving: TpuMachine) -> None:
+        serving.kill()
+        (serving.state / "record.json").unlink()
+        serving.want("spec-b", image="missing:1")
+        serving.start()
+        serving.until_trouble("image")
+        assert serving.container.running
+        assert serving.machine.firewall.state == "open"
+        serving.want("spec-c")
+        serving.until_serving("spec-c")
+        expected = ["port closing", "port closed", "stop", "run spec-c", "port open"]
+        assert serving.machine.doings[-5:] == expected
+        stop = serving.machine.ran("docker", "stop")[0]
+        assert list(stop.arguments[1:3]) == ["-t", "45"]
+
+
+def report(tpu: TpuMachine) -> dict[str, Any]:
+    """The newest in the guest attributes."""
+    newest: dict[str, Any] = json.loads(tpu.metadata.reports[-1])
+    return newest
+
+
+def timeless(status: str | dict[str, Any]) -> dict[str, Any]:
+    """A status without the time at which it was written."""
+    fields: dict[str, Any] = json.loads(status) if isinstance(status, str) else status
+    return {**fields, "at": ""}
+
+
+def stages() -> set[str]:
+    """Those that the README lists."""
+    (row,) = [line for line in README.splitlines() if line.startswith("| `stage` |")]
+    return set(re.findall(r"`(\w+)`", row))

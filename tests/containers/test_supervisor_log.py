@@ -1,0 +1,289 @@
+"""What an operator reads in Cloud Logging: the supervisor's journal and the server's output, written from the machine."""
+
+from __future__ import annotations
+
+import io
+import json
+import shlex
+import signal
+import time
+from typing import Any
+
+import pytest
+
+from containers.tpu import parcel
+from containers.tpu.gemma4_supervisor import cloud_log
+from containers.tpu.gemma4_supervisor.cloud_log import MOST_WAITING, CloudLog
+from containers.tpu.gemma4_supervisor.containers import Docker, DockerError
+from containers.tpu.gemma4_supervisor.journal import Journal
+from containers.tpu.gemma4_supervisor.metadata import Metadata
+from containers.tpu.gemma4_supervisor.output import Output, severity
+from containers.tpu.gemma4_supervisor.settings import Settings
+from containers.tpu.gemma4_supervisor.web import Reply, Unreachable
+from infra.google.logs import LogSource
+from infra.google.provider_settings import Access, Api
+from infra.providers import serving_check
+from tests.fakes.docker import GOODBYE
+from tests.fakes.google.client import FakeTime, session
+from tests.fakes.tpu_machine import HF_TOKEN, LOG, TpuMachine
+from tests.fakes.vllm import FakeVllm
+
+SOURCE = LogSource.slice(LOG["node_id"], LOG["location"])
+NOISE = 'INFO:     127.0.0.1:40312 - "GET /metrics HTTP/1.1" 200 OK'
+CALL = 'INFO:     10.8.0.2:40312 - "POST /v1/chat/completions HTTP/1.1" 200 OK'
+
+
+def written(tpu: TpuMachine, event: str = "") -> list[str]:
+    """The messages in Cloud Logging, in the order in which they came."""
+    entries = [entry["jsonPayload"] for entry in tpu.google.logging.entries]
+    return [entry["message"] for entry in entries if event in ("", entry["event"])]
+
+
+class TestWhatAnOperatorReads:
+    def test_has_the_last_lines_of_a_server_that_dies_and_the_check_shows_them(
+        self, serving: TpuMachine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        words = "ValueError: No available memory for the cache blocks.\nEngine core failed to start."
+        serving.machine.docker.behaviour("spec-a").last_words = words
+        serving.container.end(1)
+        serving.until(lambda: "run spec-a" in serving.machine.doings, "the next start")
+        serving.until_serving("spec-a")
+        serving.container.print("\n".join(f"INFO Loading {number}" for number in range(40)))
+        serving.until(lambda: "INFO Loading 39" in written(serving, "output"), "the lines of the next start")
+        now = FakeTime(time.time())
+        monkeypatch.setattr(serving_check, "GoogleSession", lambda _access: session(serving.google, now))
+        check: Any = serving_check.ServingCheckProvider()
+        check.access = Access(project="demo-project")
+        with FakeVllm() as gateway:
+            gateway.mode = "cannot generate"
+            with pytest.raises(Exception, match="stage chat") as caught:
+                check.create(check_of(gateway))
+        _, lines = str(caught.value).split("The server's last log lines:\n")
+        assert "exit code 1" in lines
+        assert "    Engine core failed to start.\n" in lines
+        assert lines.endswith(f"    INFO Loading 39\n    (more: {SOURCE.command('demo-project')})")
+
+    def test_has_each_line_that_a_server_printed_before_it_died(self, serving: TpuMachine) -> None:
+        serving.container.print("ValueError: No available memory for the cache blocks.\nEngine core failed to start.")
+        serving.container.end(1)
+        serving.until(lambda: any("exit code 1" in text for text in written(serving, "trouble")), "the end")
+        expected = ["ValueError: No available memory for the cache blocks.", "Engine core failed to start."]
+        serving.until(
+            lambda: [line for line in written(serving, "output") if line in expected] == expected, "its lines"
+        )
+
+    def test_has_what_a_server_printed_while_it_was_stopped(self, serving: TpuMachine) -> None:
+        serving.want("spec-b")
+        serving.until_serving("spec-b")
+        serving.until(lambda: GOODBYE in written(serving, "output"), "its last line")
+
+    def test_is_what_the_command_asks_for(self, serving: TpuMachine) -> None:
+        serving.until(lambda: written(serving, "serving"), "the journal")
+        words = shlex.split(SOURCE.command("demo-project"))
+        assert words[:3] == ["gcloud", "logging", "read"]
+        body = {"resourceNames": ["projects/demo-project"], "filter": words[3]}
+        found = session(serving.google).post(Api.LOGGING, "entries:list", body)["entries"]
+        assert "spec-a serves." in [entry["jsonPayload"]["message"] for entry in found]
+        assert {entry["logName"] for entry in found} == {"projects/demo-project/logs/gemma4"}
+        assert [entry["labels"] for entry in found] == [{"stack": "v6e4", "slice": "blue"}] * len(found)
+
+    def test_has_each_line_of_the_server_once_and_none_that_our_own_looks_cause(self, serving: TpuMachine) -> None:
+        for line in (NOISE, CALL, "first"):
+            serving.container.print(line)
+        serving.until(lambda: "first" in written(serving, "output"), "the first line")
+        serving.kill()
+        serving.container.print("in between")
+        serving.start()
+        serving.until(lambda: "in between" in written(serving, "output"), "what nobody watched")
+        serving.container.print("last")
+        serving.until(lambda: "last" in written(serving, "output"), "the last line")
+        lines = [line for line in written(serving, "output") if "API server" not in line]
+        assert lines == [CALL, "first", "in between", "last"]
+
+    def test_has_the_supervisors_own_end(self, serving: TpuMachine) -> None:
+        serving.kill(signal.SIGTERM)
+        assert any("Told to stop" in text for text in written(serving, "end"))
+
+    def test_has_the_last_words_of_a_supervisor_that_gives_way(self, serving: TpuMachine) -> None:
+        serving.metadata.set("gemma4-supervisor", parcel.encoded(parcel.archive("# another version\n")))
+        serving.until(lambda: len(serving.said("begin")) == 2, "the new version")
+        assert written(serving, "upgrade")
+
+    def test_has_no_secret(self, tpu: TpuMachine) -> None:
+        tpu.want("spec-hf", weights=[], hfTokenSecret="projects/demo-project/secrets/hf")
+        tpu.start()
+        tpu.until_serving("spec-hf")
+        tpu.container.print(f"401 with Bearer {HF_TOKEN} and {tpu.metadata.issued[0]}")
+        tpu.until(lambda: any("401 with" in line for line in written(tpu, "output")), "the line")
+        assert "401 with Bearer [secret] and [secret]" in written(tpu, "output")
+
+
+def check_of(gateway: FakeVllm) -> dict[str, Any]:
+    """What the check of this slice is given, behind a gateway."""
+    expected = {"model": "gemma", "specHash": "spec-1", "maxModelLen": 4096.0, "promptTokens": 512.0}
+    return {
+        "url": gateway.url,
+        "path": "",
+        "generation": "1",
+        "expected": {**expected, "tools": True, "image": True, "audio": False},
+        "predictedKvTokens": [28_000.0, 30_000.0, 32_000.0],
+        "readyTimeoutS": 600.0,
+        "invoker": "invoker@demo-project.iam.gserviceaccount.com",
+        "log": {"kind": "slice", "name": LOG["node_id"], "location": LOG["location"]},
+        "skipped": "",
+    }
+
+
+class TestCloudLoggingThatTakesNothing:
+    @pytest.mark.parametrize("fault", [{"status": 403}, {"status": 429}, {"status": 503}, {"drop": "before"}])
+    def test_costs_nothing_that_serves_and_gets_everything_later(self, tpu: TpuMachine, fault: dict[str, Any]) -> None:
+        rule = tpu.google.fault("POST", "entries:write", times=10_000, **fault)
+        tpu.want("spec-a")
+        tpu.start()
+        tpu.until_serving("spec-a")
+        tpu.until(lambda: tpu.said("report"), "a word about it")
+        assert not tpu.errors
+        assert written(tpu) == []
+        rule.times = 0
+        tpu.until(lambda: "spec-a serves." in written(tpu), "the journal")
+        assert written(tpu)[0].endswith("begins.")
+        assert len(tpu.said("report")) == 1
+        if fault == {"status": 403}:
+            assert "roles/logging.logWriter" in tpu.said("report")[0]["message"]
+
+    def test_is_not_asked_again_for_what_it_will_never_take(self, tpu: TpuMachine) -> None:
+        tpu.google.fault("POST", "entries:write", times=1, status=400)
+        tpu.want("spec-a")
+        tpu.start()
+        tpu.until(lambda: written(tpu), "what came after it")
+        assert not any(text.endswith("begins.") for text in written(tpu))
+
+    def test_gets_nothing_from_a_node_without_the_attribute(self, tpu: TpuMachine) -> None:
+        tpu.metadata.set("gemma4-log", None)
+        tpu.want("spec-a")
+        tpu.start()
+        tpu.until_serving("spec-a")
+        tpu.kill(signal.SIGTERM)
+        assert not tpu.google.sent("POST", "entries:write")
+        assert not tpu.said("report")
+
+
+class TestEntriesThatWait:
+    @pytest.fixture
+    def log(self, monkeypatch: pytest.MonkeyPatch) -> CloudLog:
+        journal, settings = Journal(io.StringIO()), Settings()
+        metadata = Metadata(settings, journal)
+        monkeypatch.setattr(metadata, "read", lambda path: json.dumps(LOG))
+        monkeypatch.setattr(metadata, "token", lambda: "token")
+        return CloudLog(settings, metadata, journal)
+
+    def test_are_so_many_and_the_oldest_are_lost(self, log: CloudLog, monkeypatch: pytest.MonkeyPatch) -> None:
+        sent: list[list[str]] = []
+
+        def refuse(*_: object, **__: object) -> Reply:
+            raise Unreachable("no network")
+
+        def take(*_: object, body: bytes, **__: object) -> Reply:
+            sent.append([entry["jsonPayload"]["message"] for entry in json.loads(body)["entries"]])
+            return Reply(200, {}, b"{}")
+
+        monkeypatch.setattr(cloud_log, "call", refuse)
+        for number in range(3 * MOST_WAITING):
+            log.add({"severity": "INFO", "time": "", "event": "e", "message": str(number)})
+            if number % 500 == 0:
+                log.flush()
+        monkeypatch.setattr(cloud_log, "call", take)
+        log.flush()
+        kept = [message for batch in sent for message in batch]
+        assert len(kept) <= MOST_WAITING + cloud_log.MOST_SENT
+        assert kept[-MOST_WAITING:] == [str(number) for number in range(2 * MOST_WAITING, 3 * MOST_WAITING)]
+        assert max(map(len, sent)) == cloud_log.MOST_SENT
+
+    def test_fit_into_a_request_whatever_is_printed(self, log: CloudLog, monkeypatch: pytest.MonkeyPatch) -> None:
+        sizes: list[int] = []
+
+        def take(*_: object, body: bytes, **__: object) -> Reply:
+            assert json.loads(body)["entries"]
+            sizes.append(len(body))
+            return Reply(200, {}, b"{}")
+
+        monkeypatch.setattr(cloud_log, "call", take)
+        for number in range(cloud_log.MOST_SENT):
+            log.add_line("INFO", f"2026-11-21T10:00:00.{number:09d}Z", "\N{SNAKE}" * 5000)
+        log.flush()
+        assert 1_000_000 < sizes[0] < 10_000_000
+
+    @pytest.mark.parametrize("status", [400, 413])
+    def test_that_are_refused_always_are_complained_of_once(
+        self, log: CloudLog, monkeypatch: pytest.MonkeyPatch, status: int
+    ) -> None:
+        tries: list[bytes] = []
+
+        def refuse(*_: object, body: bytes, **__: object) -> Reply:
+            tries.append(body)
+            return Reply(status, {}, b"invalid")
+
+        monkeypatch.setattr(cloud_log, "call", refuse)
+        monkeypatch.setattr(log._journal, "listener", log.add)
+        for _ in range(3):
+            log.add({"severity": "INFO", "time": "", "event": "e", "message": "m"})
+            log.flush()
+        assert len(tries) == 3
+        assert b"".join(tries).count(b"refused entries") == 1
+
+
+class TestTheServersOutput:
+    def test_is_read_with_its_times_and_a_progress_bar_as_its_last_state(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        docker = Docker(Settings(), Journal(io.StringIO()))
+        text = (
+            "2026-11-21T10:00:02.000000000Z INFO second\n"
+            "2026-11-21T10:00:01.000000000Z Loading:   0%\nLoading:  50%\nLoading: 100%\n"
+            "2026-11-21T10:00:03.000000000Z \n"
+        )
+        monkeypatch.setattr(docker, "_docker", lambda *_, **__: text)
+        assert docker.lines("", 10) == [
+            ("2026-11-21T10:00:01.000000000Z", "Loading: 100%"),
+            ("2026-11-21T10:00:02.000000000Z", "INFO second"),
+            ("2026-11-21T10:00:03.000000000Z", ""),
+        ]
+
+    def test_is_left_for_the_next_time_where_docker_does_not_answer(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        docker, seen = Docker(Settings(), Journal(io.StringIO())), list[tuple[str, ...]]()
+        answers: list[Any] = [DockerError("no"), [("2026-1", "a")], [("2026-1", "a"), ("2026-2", "b")]]
+
+        def lines(*_: object) -> Any:
+            answer = answers.pop(0)
+            if isinstance(answer, DockerError):
+                raise answer
+            return answer
+
+        monkeypatch.setattr(docker, "lines", lines)
+        output = Output(docker, lambda *line: seen.append(line))
+        for _ in range(3):
+            output.collect()
+        assert seen == [("DEFAULT", "2026-1", "a"), ("DEFAULT", "2026-2", "b")]
+
+    def test_may_have_two_lines_of_one_moment(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        docker, seen = Docker(Settings(), Journal(io.StringIO())), list[str]()
+        answers = [
+            [("2026-1", "a"), ("2026-2", "b"), ("2026-2", "c")],
+            [("2026-2", "b"), ("2026-2", "c"), ("2026-3", "d")],
+        ]
+        monkeypatch.setattr(docker, "lines", lambda *_: answers.pop(0))
+        output = Output(docker, lambda _severity, _stamp, text: seen.append(text))
+        output.collect()
+        output.collect()
+        assert seen == ["a", "b", "c", "d"]
+
+    @pytest.mark.parametrize(
+        ("line", "expected"),
+        [
+            ("(APIServer pid=1) INFO 11-21 22:00:00 [api_server.py:1] up", "INFO"),
+            ("(EngineCore_DP0 pid=9) ERROR 11-21 22:00:00 [core.py:1] failed", "ERROR"),
+            ("WARNING: something", "WARNING"),
+            ("Traceback (most recent call last):", "DEFAULT"),
+            (f"{'x' * 80} ERROR in the middle of a text", "DEFAULT"),
+        ],
+    )
+    def test_is_as_severe_as_vllm_says(self, line: str, expected: str) -> None:
+        assert severity(line) == expected

@@ -1,0 +1,262 @@
+"""Weights from the bucket into memory, by the supervisor's own code, from a prefix that the real weights copy filled."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import random
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from containers.tpu.gemma4_supervisor import bucket
+from containers.tpu.gemma4_supervisor.bucket import WeightsError
+from containers.tpu.gemma4_supervisor.cleaning import sweep
+from containers.tpu.gemma4_supervisor.containers import Abandoned
+from containers.tpu.gemma4_supervisor.journal import Journal
+from containers.tpu.gemma4_supervisor.metadata import Metadata
+from containers.tpu.gemma4_supervisor.settings import Settings
+from containers.tpu.gemma4_supervisor.spec import WeightSet
+from containers.tpu.gemma4_supervisor.weights import Stager, is_staged, tidy
+from tests.fakes.google import FakeGoogle
+from tests.fakes.hub import COMMIT, Content, FakeHub
+from tests.fakes.metadata import FakeMetadata
+from tests.projects import ROOT
+
+STAGE = ROOT / "containers" / "weights" / "stage.py"
+MIB = 1024 * 1024
+FILES: dict[str, Content] = {
+    "config.json": b"{}",
+    "model-00001-of-00002.safetensors": random.Random(1).randbytes(5 * MIB + 12_345),
+    "model-00002-of-00002.safetensors": random.Random(2).randbytes(2 * MIB),
+    "tokenizer/added.json": b"[]",
+    "chat_template.jinja": b"",
+}
+BIG = "model-00001-of-00002.safetensors"
+
+
+class Depot:
+    """A bucket that the weights copy has filled, and a machine that stages from it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.google, self.metadata = FakeGoogle(), FakeMetadata()
+        self.google.__enter__()
+        self.root = folder / "weights"
+        self.weights = WeightSet("weights", "google/tiny/main", str(self.root / "google/tiny/main"))
+        settings = replace(Settings(), metadata_host=self.metadata.host, storage_url=self.google.url)
+        self.settings = replace(settings, weights_root=self.root, streams=4, range_mib=1)
+        self.progress: list[tuple[int, int]] = []
+        self.abandoned = threading.Event()
+        self.rooms: list[bool] = []
+        """Whether the weights were here, each time that room was to be made."""
+
+    def stage(self, *sets: WeightSet) -> None:
+        metadata = Metadata(self.settings, Journal(io.StringIO()))
+        Stager(self.settings, metadata, lambda *done: self.progress.append(done)).stage(
+            sets or [self.weights], self.abandoned, lambda: self.rooms.append(is_staged([self.weights]))
+        )
+
+    def reads(self) -> list[str]:
+        """The content requests since the last time, but for manifests."""
+        asked = [each.path for each in self.google.requests if each.query.get("alt") == "media"]
+        self.google.clear()
+        return [path for path in asked if not path.endswith(bucket.MANIFEST)]
+
+    def put(self, name: str, data: bytes) -> None:
+        self.google.storage.store("weights", f"{self.weights.prefix}/{name}", data, {})
+
+    def manifest(self) -> dict[str, Any]:
+        text = self.google.storage.contents["weights", f"{self.weights.prefix}/{bucket.MANIFEST}"]
+        manifest: dict[str, Any] = json.loads(text)
+        return manifest
+
+    def here(self) -> dict[str, bytes]:
+        folder = Path(self.weights.destination)
+        paths = [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".gemma4-")]
+        return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+
+    def close(self) -> None:
+        self.google.__exit__()
+        self.metadata.close()
+
+
+@pytest.fixture(scope="module")
+def copied() -> dict[str, bytes]:
+    """The objects that the real weights copy makes of a repository, by name."""
+    with FakeGoogle() as google:
+        hub, metadata = FakeHub(FILES), FakeMetadata()
+        google.storage.put_text("weights", "unrelated", "")
+        place = ["--repo", hub.repo, "--revision", COMMIT, "--destination", "gs://weights/google/tiny/main"]
+        environ = {"HF_ENDPOINT": hub.url, "STORAGE_ENDPOINT": google.url, "GCE_METADATA_HOST": metadata.host}
+        command = [sys.executable, "-I", "-S", str(STAGE), *place]
+        subprocess.run(command, env=environ, check=True, capture_output=True)
+        hub.close()
+        metadata.close()
+        return {name: data for (_, name), data in google.storage.contents.items()}
+
+
+@pytest.fixture
+def depot(tmp_path: Path, copied: dict[str, bytes]) -> Iterator[Depot]:
+    place = Depot(tmp_path)
+    place.google.storage.put_text("weights", "unrelated", "")
+    for name, data in copied.items():
+        place.google.storage.store("weights", name, data, {})
+    yield place
+    place.close()
+
+
+class TestStaging:
+    def test_brings_exactly_what_the_weights_copy_stored(self, depot: Depot) -> None:
+        depot.stage()
+        assert depot.here() == FILES
+        assert is_staged([depot.weights])
+
+    def test_reads_big_files_in_ranges_side_by_side(self, depot: Depot) -> None:
+        depot.stage()
+        assert sum(BIG in path for path in depot.reads()) == 6
+
+    def test_skips_what_is_already_right(self, depot: Depot) -> None:
+        depot.stage()
+        depot.reads()
+        depot.stage()
+        assert depot.reads() == []
+
+    def test_fetches_only_what_is_missing_or_shorter_or_different(self, depot: Depot) -> None:
+        depot.stage()
+        depot.reads()
+        folder = Path(depot.weights.destination)
+        (folder / "config.json").unlink()
+        (folder / "tokenizer/added.json").write_bytes(b"[")
+        depot.stage()
+        assert depot.here() == FILES
+        assert len(depot.reads()) == 2
+
+    def test_fetches_what_another_manifest_lists_with_the_same_size(self, depot: Depot) -> None:
+        depot.stage()
+        depot.reads()
+        manifest = depot.manifest()
+        (row,) = [row for row in manifest["files"] if row["name"] == "config.json"]
+        row["sha256"] = hashlib.sha256(b"[]").hexdigest()
+        depot.put("config.json", b"[]")
+        depot.put(bucket.MANIFEST, json.dumps(manifest).encode())
+        depot.stage()
+        assert depot.here() == {**FILES, "config.json": b"[]"}
+        assert len(depot.reads()) == 1
+
+    def test_that_was_cut_off_goes_on_with_the_files_that_are_whole(self, depot: Depot) -> None:
+        rule = depot.google.fault("GET", BIG, status=403, times=10_000)
+        with pytest.raises(WeightsError):
+            depot.stage()
+        rule.times = 0
+        assert not is_staged([depot.weights])
+        assert BIG not in depot.here()
+        depot.stage()
+        assert depot.here() == FILES
+
+    def test_never_gives_a_wrong_file_its_name(self, depot: Depot) -> None:
+        data = FILES[BIG][:]
+        depot.put(BIG, data[:MIB] + bytes([data[MIB] ^ 1]) + data[MIB + 1 :])
+        with pytest.raises(WeightsError, match="SHA-256"):
+            depot.stage()
+        assert BIG not in depot.here()
+        depot.put(BIG, data)
+        depot.stage()
+        assert depot.here() == FILES
+
+    @pytest.mark.parametrize("name", ["../../outside", "/etc/passwd", "a/../../b", ".."])
+    def test_never_writes_outside_its_folder(self, depot: Depot, name: str) -> None:
+        manifest = depot.manifest()
+        manifest["files"][0]["name"] = name
+        depot.put(bucket.MANIFEST, json.dumps(manifest).encode())
+        with pytest.raises(WeightsError, match="outside its folder"):
+            depot.stage()
+        assert not depot.root.exists()
+
+    @pytest.mark.parametrize("text", ["{", "{}", '{"files": [{"name": "x"}]}'])
+    def test_takes_no_manifest_that_is_none(self, depot: Depot, text: str) -> None:
+        depot.put(bucket.MANIFEST, text.encode())
+        with pytest.raises(WeightsError, match="is not a manifest"):
+            depot.stage()
+
+    def test_refuses_what_does_not_fit_before_it_fetches_a_byte(self, depot: Depot) -> None:
+        manifest = depot.manifest()
+        manifest["files"][1]["size"] = 1 << 60
+        depot.put(bucket.MANIFEST, json.dumps(manifest).encode())
+        with pytest.raises(WeightsError, match="do not fit"):
+            depot.stage()
+        assert depot.reads() == []
+
+    def test_stops_when_it_is_abandoned(self, depot: Depot) -> None:
+        depot.abandoned.set()
+        with pytest.raises(Abandoned):
+            depot.stage()
+        assert not is_staged([depot.weights])
+        assert not depot.rooms
+
+    def test_makes_room_before_it_looks_for_room(self, depot: Depot) -> None:
+        depot.google.fault("GET", bucket.MANIFEST, status=403)
+        with pytest.raises(WeightsError):
+            depot.stage()
+        assert depot.rooms == [False]
+
+    def test_two_at_once_leave_one_good_copy(self, depot: Depot) -> None:
+        failed: list[BaseException] = []
+
+        def stage() -> None:
+            try:
+                depot.stage()
+            except BaseException as error:
+                failed.append(error)
+
+        threads = [threading.Thread(target=stage) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not failed
+        assert depot.here() == FILES
+        assert sum(BIG in path for path in depot.reads()) == 6
+
+
+class TestTidying:
+    def test_takes_away_what_the_manifest_does_not_know(self, depot: Depot) -> None:
+        depot.stage()
+        folder = Path(depot.weights.destination)
+        (folder / "model-00003-of-00003.safetensors").write_bytes(b"of an older revision")
+        (folder / f"{BIG}.gemma4-part").write_bytes(b"cut off")
+        tidy([depot.weights])
+        assert depot.here() == FILES
+        assert is_staged([depot.weights])
+
+    def test_takes_away_all_that_is_not_kept_whether_a_ledger_knows_it_or_not(self, depot: Depot) -> None:
+        kept = [replace(depot.weights, destination=str(depot.root / name)) for name in ("google/tiny/other", "flat")]
+        depot.stage(depot.weights, *kept)
+        cut_off = depot.root / "google" / "large" / "main"
+        cut_off.mkdir(parents=True)
+        (cut_off / f"{BIG}.gemma4-part").write_bytes(b"of a wish that was abandoned")
+        (depot.root / "google" / "by-hand").write_bytes(b"of nobody")
+        gone = sweep(depot.root, kept)
+        assert gone == [str(depot.root / "google" / name) for name in ("by-hand", "large", "tiny/main")]
+        assert is_staged(kept)
+        assert not any(Path(path).exists() for path in gone)
+        assert sweep(depot.root, kept) == []
+
+    def test_follows_no_link(self, depot: Depot) -> None:
+        depot.stage()
+        elsewhere = depot.root.parent / "elsewhere"
+        elsewhere.mkdir()
+        (elsewhere / "precious").write_bytes(b"x")
+        (depot.root / "link").symlink_to(elsewhere)
+        assert sweep(depot.root, [depot.weights]) == [str(depot.root / "link")]
+        assert (elsewhere / "precious").exists()
+        assert not (depot.root / "link").is_symlink()
+
+    def test_of_what_is_not_there_is_nothing(self, depot: Depot) -> None:
+        assert sweep(depot.root, [depot.weights]) == []

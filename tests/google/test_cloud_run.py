@@ -1,0 +1,194 @@
+"""Cloud Run as the operator's side sees it: executions started once and followed to their end, services read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from infra.errors import GoogleError
+from infra.google.cloud_run import CloudRun, Execution, ExecutionState
+from infra.google.provider_settings import Api
+from infra.google.session import GoogleSession
+from tests.fakes.google import FakeGoogle
+from tests.fakes.google.client import FakeTime, session
+
+PARENT = "projects/demo-project/locations/us-east4"
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeGoogle]:
+    with FakeGoogle() as running:
+        yield running
+
+
+@pytest.fixture
+def google(fake: FakeGoogle) -> GoogleSession:
+    made = session(fake, FakeTime())
+    job = {"template": {"template": {"containers": [{"image": "img"}]}}}
+    made.post(Api.CLOUD_RUN, f"{PARENT}/jobs", job, jobId="stage")
+    fake.clear()
+    return made
+
+
+@pytest.fixture
+def run(google: GoogleSession) -> CloudRun:
+    return CloudRun(google, "us-east4")
+
+
+class TestExecutions:
+    def test_overrides_are_sent_only_where_they_are_given(self, fake: FakeGoogle, run: CloudRun) -> None:
+        run.start("stage")
+        run.start("stage", args=["--only", "x"], env={"A": "b"}, timeout_s=60)
+        container = {"args": ["--only", "x"], "env": [{"name": "A", "value": "b"}]}
+        assert [one.body for one in fake.sent("POST", ":run")] == [
+            {},
+            {"overrides": {"containerOverrides": [container], "timeout": "60s"}},
+        ]
+
+    def test_one_is_followed_to_its_success(self, fake: FakeGoogle, run: CloudRun) -> None:
+        fake.run.set_outcome("stage", polls=3)
+        seen: list[Execution] = []
+        started = run.start("stage")
+        ended = run.wait(started.name, timeout_s=600, progress=seen.append)
+        assert (started.state, ended.state) == (ExecutionState.RUNNING, ExecutionState.SUCCEEDED)
+        assert [one.done for one in seen] == [False, False, True]
+        assert (ended.job, ended.id) == ("stage", ended.name.split("/")[-1])
+
+    def test_a_failure_brings_its_message(self, fake: FakeGoogle, run: CloudRun) -> None:
+        fake.run.set_outcome("stage", succeeds=False, message="exit code 3")
+        ended = run.wait(run.start("stage").name, timeout_s=60)
+        assert (ended.state, ended.message) == (ExecutionState.FAILED, "exit code 3")
+
+    def test_a_cancelled_one_is_told_from_a_failed_one(self, fake: FakeGoogle, run: CloudRun) -> None:
+        fake.run.set_outcome("stage", polls=99)
+        name = run.start("stage").name
+        run.cancel(name)
+        assert run.wait(name, timeout_s=60).state is ExecutionState.CANCELLED
+
+    def test_waiting_ends_and_the_execution_goes_on(self, fake: FakeGoogle, run: CloudRun) -> None:
+        fake.run.set_outcome("stage", polls=99)
+        name = run.start("stage").name
+        with pytest.raises(GoogleError, match="has not ended within 60 s") as caught:
+            run.wait(name, timeout_s=60)
+        assert caught.value.reason == "STILL_RUNNING"
+        assert not run.execution(name).done
+
+    @pytest.mark.parametrize("fault", [{"drop": "after"}, {"status": 503, "processed": True}])
+    def test_a_lost_answer_finds_the_execution_it_started(
+        self, fake: FakeGoogle, run: CloudRun, fault: dict[str, Any]
+    ) -> None:
+        earlier = run.start("stage")
+        fake.fault("POST", ":run", **fault)
+        ours = run.start("stage")
+        assert ours.name != earlier.name
+        assert {one.name for one in run.executions("stage")} == {earlier.name, ours.name}
+
+    def test_a_lost_answer_finds_no_execution_of_another_start(self, fake: FakeGoogle, run: CloudRun) -> None:
+        """A model's and its assistant's copies are started by the same job at the same time."""
+        executions = run.executions
+        others: list[Execution] = []
+
+        def meanwhile(job: str) -> tuple[Execution, ...]:
+            if fake.sent("POST", ":run") and not others:
+                others.append(CloudRun(session(fake), "us-east4").start(job, args=["--repo", "theirs"]))
+            return executions(job)
+
+        fake.fault("POST", ":run", drop="after")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(run, "executions", meanwhile)
+            ours = run.start("stage", args=["--repo", "ours"])
+        assert ours.args == ("--repo", "ours")
+        assert ours.name != others[0].name
+
+    @pytest.mark.parametrize("fault", [{"drop": "before"}, {"status": 503}, {"status": 403, "message": "no"}])
+    def test_a_start_that_did_not_happen_is_an_error(
+        self, fake: FakeGoogle, run: CloudRun, fault: dict[str, Any]
+    ) -> None:
+        earlier = run.start("stage")
+        fake.fault("POST", ":run", **fault)
+        with pytest.raises(GoogleError):
+            run.start("stage")
+        assert [one.name for one in run.executions("stage")] == [earlier.name]
+
+    def test_the_newest_execution_comes_first(self, run: CloudRun) -> None:
+        names = [run.start("stage").name for _ in range(3)]
+        assert [one.name for one in run.executions("stage")] == names[::-1]
+
+    def test_a_job_that_is_not_there_is_one_sentence(self, run: CloudRun) -> None:
+        with pytest.raises(GoogleError, match="nothere") as caught:
+            run.start("nothere")
+        assert caught.value.status == 404
+
+
+class TestServices:
+    def test_a_ready_service_shows_its_address_and_revision(
+        self, fake: FakeGoogle, google: GoogleSession, run: CloudRun
+    ) -> None:
+        body = {"template": {"containers": [{"image": "img"}]}}
+        google.post(Api.CLOUD_RUN, f"{PARENT}/services", body, serviceId="gemma")
+        service = run.service("gemma")
+        assert (service.ready, service.problem, service.ready_revision) == (True, "", service.created_revision)
+        assert service.uri.startswith("https://gemma-")
+        assert service.uri in service.urls
+
+    def test_a_failed_revision_shows_why_beside_the_one_that_serves(
+        self, fake: FakeGoogle, google: GoogleSession, run: CloudRun
+    ) -> None:
+        body = {"template": {"containers": [{"image": "img"}]}}
+        google.post(Api.CLOUD_RUN, f"{PARENT}/services", body, serviceId="gemma")
+        fake.run.fail_next_revision("The startup probe failed.")
+        google.patch(Api.CLOUD_RUN, f"{PARENT}/services/gemma", {"template": {"containers": [{"image": "bad"}]}})
+        service = run.service("gemma")
+        assert (service.ready, service.ready_revision != service.created_revision) == (False, True)
+        assert "startup probe failed" in service.problem
+
+    def test_a_failure_counts_only_while_nothing_newer_is_under_way(
+        self, fake: FakeGoogle, google: GoogleSession, run: CloudRun
+    ) -> None:
+        fake.run.fail_next_revision()
+        body = {"template": {"containers": [{"image": "img"}]}}
+        google.post(Api.CLOUD_RUN, f"{PARENT}/services", body, serviceId="gemma")
+        failed = run.service("gemma")
+        assert failed.failed_revision == failed.created_revision
+        raw = fake.run.resources[f"{PARENT}/services/gemma"]
+        assert "observedGeneration" not in raw, "Google leaves it where it was"
+        raw["reconciling"] = True
+        assert run.service("gemma").failed_revision == ""
+
+    def test_google_s_reason_comes_on_one_line_without_its_links(
+        self, fake: FakeGoogle, google: GoogleSession, run: CloudRun
+    ) -> None:
+        fake.run.fail_next_revision()
+        body = {"template": {"containers": [{"image": "img"}]}}
+        google.post(Api.CLOUD_RUN, f"{PARENT}/services", body, serviceId="gemma")
+        service = run.service("gemma")
+        revision = run.revision("gemma", service.created_revision)
+        assert (revision.failed, revision.ready, revision.succeeded("ContainerReady")) == (True, False, True)
+        assert revision.problem.endswith("Logs for this revision might contain more information.")
+        assert service.problem.startswith(
+            f"Revision '{service.created_revision}' is not ready and cannot serve traffic. "
+        )
+        assert "http" not in service.problem + revision.problem
+
+    @pytest.mark.parametrize(
+        ("traffic", "pinned"),
+        [
+            ([{"type": "TRAFFIC_TARGET_ALLOCATION_TYPE_LATEST", "percent": 100}], ()),
+            ([{"type": "TRAFFIC_TARGET_ALLOCATION_TYPE_REVISION", "revision": "g-1", "percent": 100}], ("g-1",)),
+            ([{"type": "TRAFFIC_TARGET_ALLOCATION_TYPE_REVISION", "revision": "g-1", "tag": "old"}], ()),
+        ],
+    )
+    def test_traffic_taken_from_the_newest_revision_shows(
+        self,
+        fake: FakeGoogle,
+        google: GoogleSession,
+        run: CloudRun,
+        traffic: list[dict[str, Any]],
+        pinned: tuple[str, ...],
+    ) -> None:
+        body = {"template": {"containers": [{"image": "img"}]}}
+        google.post(Api.CLOUD_RUN, f"{PARENT}/services", body, serviceId="gemma")
+        fake.run.resources[f"{PARENT}/services/gemma"]["traffic"] = traffic
+        assert run.service("gemma").pinned_to == pinned

@@ -1,0 +1,277 @@
+"""The command line: exit codes, help that teaches, completion, and what each verb prints."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from infra.errors import GoogleError
+from infra.planning.planner import make_plan
+from infra.planning.report.diff import COMPARED
+from infra.planning.settings.resolve import known_paths
+from infra.planning.settings.stackfile import read_stack, stack_names
+from infra.planning.units import read_rate, read_usd
+from tests.projects import ROOT, Capture, Command, command, write_stack
+
+VERBS = ("plan", "stacks", "explain", "recommend")
+
+
+@pytest.fixture
+def gemma4(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> Command:
+    """The command in the checkout."""
+    monkeypatch.chdir(ROOT)
+    return command(capsys)
+
+
+class TestExitCodes:
+    @pytest.mark.parametrize("name", stack_names(ROOT))
+    def test_every_shipped_stack_is_planned_with_0(self, gemma4: Command, name: str) -> None:
+        answer = gemma4("plan", name, "--no-resources")
+        assert (answer.code, answer.err) == (0, "")
+
+    def test_bad_settings_end_with_2_and_a_refusal_with_3(self, gemma4: Command) -> None:
+        assert gemma4("plan", "l4", "--no-resources", "--set", "profile=fast").code == 2
+        assert gemma4("plan", "l4", "--no-resources", "--set", "region=europe-north1").code == 3
+
+    def test_they_are_the_same_in_every_form(self, gemma4: Command) -> None:
+        for form in ([], ["--json"], ["--markdown"]):
+            assert gemma4("plan", "l4", "--no-resources", "--set", "region=europe-north1", *form).code == 3
+
+    def test_a_process_of_its_own_ends_alike_and_keeps_its_outputs_apart(self) -> None:
+        start = "from infra.ops.cli import main; main()"
+        words = [sys.executable, "-c", start, "plan", "l4", "--set", "profile=fast"]
+        ended = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert (ended.returncode, ended.stdout) == (2, "")
+        assert ended.stderr.startswith("bad settings; nothing was planned or created:\n  profile: 'fast' is not one of")
+
+
+class TestAFaultThatIsNobodysSettings:
+    def test_is_one_line_and_ends_with_1(self, gemma4: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fail(**_: object) -> None:
+            raise GoogleError("run.googleapis.com did not answer; try again.", status=503)
+
+        monkeypatch.setattr("infra.ops.commands.plan.show_stacks", fail)
+        answer = gemma4("stacks")
+        assert (answer.code, answer.err) == (1, "failed: run.googleapis.com did not answer; try again.\n")
+
+
+class TestHelp:
+    def test_it_names_every_verb_and_the_exit_codes(self, gemma4: Command) -> None:
+        answer = gemma4("--help")
+        assert answer.code == 0
+        assert all(f"  {verb} " in answer.out for verb in VERBS)
+        assert "Exit codes: 0 planned, 2 bad settings, 3 refused" in answer.out
+        assert "..." not in answer.out.partition("Commands:")[2], "a summary is cut off"
+
+    @pytest.mark.parametrize("verb", VERBS)
+    def test_every_verb_teaches_with_examples_that_work(self, gemma4: Command, verb: str) -> None:
+        shown = gemma4(verb, "--help").out
+        examples = [line.strip() for line in shown.partition("Examples:")[2].splitlines() if line.strip()]
+        assert examples
+        for line in examples:
+            words = line.partition("|")[0].split()
+            assert words[:2] == ["gemma4", verb]
+            more = ["--no-resources"] if verb == "plan" and "--no-resources" not in words else []
+            assert gemma4(*words[1:], *more).code == 0, line
+
+    @pytest.mark.parametrize("verb", VERBS)
+    def test_every_option_is_explained(self, gemma4: Command, verb: str) -> None:
+        options = gemma4(verb, "--help").out.partition("Options:")[2].partition("Examples:")[0]
+        entries = [entry for entry in options.split("\n  -") if entry.strip()]
+        assert all(len(entry.split()) > 2 for entry in entries)
+
+    def test_without_a_verb_it_is_shown(self, gemma4: Command) -> None:
+        assert "Commands:" in gemma4().err + gemma4().out
+
+
+class TestCompletion:
+    @pytest.mark.parametrize(
+        ("line", "expected"),
+        [
+            ("gemma4 pl", {"plan"}),
+            ("gemma4 plan l4", {"l4", "l4-31b"}),
+            ("gemma4 plan l4 --diff v6e4", {"v6e4", "v6e4-31b"}),
+            ("gemma4 plan l4 --set serving.maxM", {"serving.maxModelLen="}),
+            ("gemma4 explain tpu.wait", {"tpu.waitForCapacity"}),
+            ("gemma4 explain v6e-4", {"v6e-4"}),
+            (
+                "gemma4 plan l4 --set serving.modalities",
+                {f"serving.modalities.{kind}=" for kind in ("image", "audio", "video")},
+            ),
+            ("gemma4 plan l4 --set accelerator=v6e-", {f"accelerator=v6e-{chips}" for chips in (1, 4, 8)}),
+            (
+                "gemma4 plan l4 --set serving.kvCacheDtype=fp8_",
+                {f"serving.kvCacheDtype=fp8_{e}" for e in ("e4m3", "e5m2")},
+            ),
+            ("gemma4 plan l4 --set serving.blockSize=1", {"serving.blockSize=16", "serving.blockSize=128"}),
+            ("gemma4 plan l4 --set serving.asyncScheduling=t", {"serving.asyncScheduling=true"}),
+            ("gemma4 recommend --model gemma-4-12b-it-", {"gemma-4-12b-it-qat-w4a16"}),
+            ("gemma4 zones --accelerator v6e-8", {"v6e-8"}),
+            ("gemma4 pin gate", {"gateway"}),
+        ],
+    )
+    def test_it_offers_what_there_is(
+        self, monkeypatch: pytest.MonkeyPatch, gemma4: Command, line: str, expected: set[str]
+    ) -> None:
+        monkeypatch.setenv("_GEMMA4_COMPLETE", "complete_bash")
+        monkeypatch.setenv("COMP_WORDS", line)
+        monkeypatch.setenv("COMP_CWORD", str(len(line.split()) - 1))
+        assert set(gemma4().out.split()) == expected
+
+
+class TestPlan:
+    def test_all_forms_tell_the_same_plan(self, gemma4: Command) -> None:
+        as_data = gemma4("plan", "l4", "--no-resources", "--json").data
+        tokens = f"{as_data['capacity']['tokens']:,} tokens"
+        assert tokens in gemma4("plan", "l4", "--no-resources").out
+        assert tokens in gemma4("plan", "l4", "--no-resources", "--markdown").out
+
+    def test_a_value_set_on_the_line_is_planned_and_says_where_it_comes_from(self, gemma4: Command) -> None:
+        data = gemma4("plan", "l4", "--no-resources", "--json", "--set", "serving.maxModelLen=4096").data
+        assert data["capacity"]["maxModelLen"] == 4096
+        assert data["origins"]["serving.maxModelLen"] == "command line"
+
+    def test_it_compares_with_a_stack_or_with_a_file(self, gemma4: Command, tmp_path: Path) -> None:
+        saved = tmp_path / "before.json"
+        saved.write_text(gemma4("plan", "rtx6000", "--no-resources", "--json").out, "utf-8")
+        by_name = gemma4("plan", "l4", "--no-resources", "--json", "--diff", "rtx6000").data["diff"]
+        assert by_name == gemma4("plan", "l4", "--no-resources", "--json", "--diff", str(saved)).data["diff"]
+        assert {"Model", "Accelerator", "$/hour running"} <= {change["subject"] for change in by_name}
+        assert "change" in gemma4("plan", "l4", "--no-resources", "--diff", "rtx6000").out
+        shown = " ".join(gemma4("plan", "l4", "--no-resources", "--diff", "l4").out.split())
+        assert f"No change against l4. {COMPARED}" in shown
+
+    def test_without_resources_pulumi_is_not_even_imported(self) -> None:
+        code = (
+            "import sys; from infra.ops.cli import run; code = run(['plan', 'l4', '--no-resources']);"
+            "sys.exit(code or any(name.split('.')[0] in ('pulumi', 'pulumi_gcp', 'grpc') for name in sys.modules))"
+        )
+        assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=False).returncode == 0
+
+    def test_it_works_from_a_folder_below_and_from_anywhere(
+        self, monkeypatch: pytest.MonkeyPatch, gemma4: Command, tmp_path: Path
+    ) -> None:
+        here = gemma4("plan", "l4", "--no-resources").out
+        for folder in (ROOT / "docs", tmp_path):
+            monkeypatch.chdir(folder)
+            assert gemma4("plan", "l4", "--no-resources").out == here
+
+    def test_another_projects_stacks_are_listed_with_our_program(
+        self, monkeypatch: pytest.MonkeyPatch, gemma4: Command, tmp_path: Path
+    ) -> None:
+        write_stack(tmp_path, "", model="gemma-4-12b-it", accelerator="l4")
+        monkeypatch.chdir(tmp_path)
+        assert len(gemma4("plan", "mine", "--json").data["resources"]) > 10
+
+
+class TestStacks:
+    def test_there_is_a_line_for_every_file(self, gemma4: Command) -> None:
+        rows = gemma4("stacks", "--json").data
+        assert [row["stack"] for row in rows] == stack_names(ROOT)
+        for row in rows:
+            plan = make_plan(row["stack"], read_stack(ROOT, row["stack"]).settings)
+            assert (row["kvTokens"], row["verdict"]) == (plan.capacity.tokens, plan.verdict.value)
+        shown = gemma4("stacks").out
+        assert all(row["model"] in shown and row["accelerator"] in shown for row in rows)
+
+
+class TestExplain:
+    @pytest.mark.parametrize("path", [path for path, _ in known_paths()])
+    def test_every_setting_and_group_is_explained(self, gemma4: Command, path: str) -> None:
+        answer = gemma4("explain", path)
+        assert answer.code == 0
+        assert path in answer.out
+        assert all("object at" not in line and "typing." not in line for line in answer.out.splitlines())
+
+    def test_the_line_to_copy_is_one_that_a_stack_file_takes(self, gemma4: Command, tmp_path: Path) -> None:
+        for row in gemma4("explain", "--json").data:
+            if row["type"] == "group" or row["example"] is None:
+                continue
+            shown = gemma4("explain", row["key"]).out
+            line = shown.partition("write")[2].strip()
+            assert yaml.safe_load(line), row["key"]
+            root = row["key"].split(".")[0]
+            assert line.startswith(f"gemma4:{root}:")
+
+    def test_without_a_key_all_are_listed_with_default_and_meaning(self, gemma4: Command) -> None:
+        shown = gemma4("explain").out
+        groups = {row["key"] for row in gemma4("explain", "--json").data if row["type"] == "group"}
+        assert all(path in shown for path, _ in known_paths() if path not in groups)
+
+    def test_as_data_it_is_whole(self, gemma4: Command) -> None:
+        rows = gemma4("explain", "--json").data
+        assert [row["key"] for row in rows] == [path for path, _ in known_paths()]
+
+
+class TestRecommend:
+    def test_the_first_row_comes_with_a_stack_file_that_plans(self, gemma4: Command, tmp_path: Path) -> None:
+        shown = gemma4("recommend", "--model", "12b", "--users", "4").out
+        body = shown.partition("plan it with: gemma4 plan STACK\n")[2]
+        config = yaml.safe_load(body)["config"]
+        plan = make_plan("best", {key.removeprefix("gemma4:"): value for key, value in config.items()})
+        assert not plan.refused
+        assert plan.model.id in shown
+
+    def test_as_data_it_holds_what_the_table_shows(self, gemma4: Command) -> None:
+        data = gemma4("recommend", "--model", "31b", "--users", "2", "--top", "3", "--json").data
+        assert [*data] == ["schema", "candidates", "rejected", "cheapestTooDearUsdPerHour", "mostUsers"]
+        assert len(data["candidates"]) == 3
+        shown = gemma4("recommend", "--model", "31b", "--users", "2", "--top", "3").out
+        assert all(one["model"] in shown for one in data["candidates"])
+
+    def test_as_data_it_lacks_no_figure_of_the_table(self, gemma4: Command) -> None:
+        words = ("recommend", "--model", "12b", "--users", "100", "--top", "1")
+        (one,), shown = gemma4(*words, "--json").data["candidates"], gemma4(*words).out
+        row = next(line for line in shown.splitlines() if line.startswith(f"{one['model']} "))
+        assert row.split() == [
+            one["model"],
+            one["accelerator"],
+            str(one["replicas"]),
+            f"{one['usdPerHour']:.2f}",
+            *("≈", read_rate(one["tokensPerSecondEach"]["mid"])),
+            *("≈", read_rate(one["tokensPerSecond"]["mid"])),
+            *("≈", read_usd(one["usdPerMillionOutputTokens"]["mid"])),
+            str(one["holds"]),
+            one["measured"],
+        ]
+
+    def test_what_queues_and_ends_or_scales_to_zero_is_said(self, gemma4: Command) -> None:
+        shown = " ".join(gemma4("recommend", "--model", "31b", "--users", "2", "--top", "20").out.split())
+        assert "v6e-8: flex-start, waits in a queue" in shown or "v6e-4, v6e-8: flex-start, waits in a queue" in shown
+        assert "ends after 24 h" in shown
+        assert "rtx-pro-6000, l4: scales to zero" in shown
+
+    def test_whole_ids_are_shown_where_there_is_no_terminal(self, gemma4: Command) -> None:
+        assert "gemma-4-31b-it-qat-w4a16" in gemma4("recommend", "--model", "31b-it-qat").out
+        assert "…" not in gemma4("recommend").out
+
+    def test_what_a_new_project_has_no_quota_for_is_named(self, gemma4: Command) -> None:
+        shown = " ".join(gemma4("recommend", "--model", "12b", "--users", "100", "--top", "3").out.split())
+        assert (
+            "More than a new project's usual quotas hold, so ask Google for more first: gemma-4-12b-it-qat-w4a16 on l4, "
+            "gemma-4-12b-it on rtx-pro-6000, gemma-4-12b-it-qat-w4a16 on rtx-pro-6000." in shown
+        )
+        assert "usual quotas" not in gemma4("recommend", "--model", "12b", "--top", "3").out
+
+    def test_what_may_not_fit_is_named(self, gemma4: Command) -> None:
+        words = ("recommend", "--model", "31b-it-qat", "--top", "20")
+        rows = gemma4(*words, "--json").data["candidates"]
+        tight = ", ".join(f"{row['model']} on {row['accelerator']}" for row in rows if row["verdict"] == "tight")
+        assert tight
+        assert f"May not fit, by the errors of the prediction: {tight}." in " ".join(gemma4(*words).out.split())
+        assert "May not fit" not in gemma4("recommend", "--model", "12b-it-qat").out
+
+
+def test_the_command_is_installed_under_its_name() -> None:
+    found = Path(sys.executable).with_name("gemma4")
+    if not found.exists():
+        pytest.skip("the package is not installed here: make test does it")
+    ended = subprocess.run([found, "stacks", "--json"], cwd=ROOT, capture_output=True, env=os.environ, check=False)
+    assert ended.returncode == 0
+    assert json.loads(ended.stdout)

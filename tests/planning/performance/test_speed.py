@@ -1,0 +1,311 @@
+"""Decode speed, prompts, speculation and the choice of maxNumSeqs, against the batch model's table and public runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from infra.catalog import Backend, catalog
+from infra.planning.memory.kv_cache import kv_capacity
+from infra.planning.performance.decode import Served
+from infra.planning.performance.speed import Profile, SpeedEstimate, SpeedModel
+
+FP8: dict[str, Any] = {"quantization": "fp8", "kv_cache_dtype": "fp8"}
+CHAT: dict[str, Any] = {"prompt_tokens": 128, "output_tokens": 128}
+"""Short answers to short prompts, as the Cloud Run measurements asked for."""
+SHAREGPT: dict[str, Any] = {"prompt_tokens": 400, "output_tokens": 200}
+LADDER: dict[str, Any] = {"prompt_tokens": 500, "output_tokens": 200}
+LONG: dict[str, Any] = {"prompt_tokens": 16_320, "output_tokens": 128}
+
+
+def model(
+    name: str,
+    accelerator: str,
+    *,
+    tp: int | None = None,
+    prompt_tokens: int = 1024,
+    output_tokens: int = 256,
+    batched: int = 8192,
+    mtp: int = 0,
+    **served: Any,
+) -> SpeedModel:
+    device = catalog().accelerator(accelerator)
+    what = Served(catalog().model(name), catalog().architecture_of(name), device, tp or device.devices, **served)
+    return SpeedModel(what, prompt_tokens, output_tokens, batched, "mtp" if mtp else "none", mtp)
+
+
+BATCH_TABLE = [
+    # model, accelerator, options, running requests, predicted by the published table, measured
+    ("gemma-4-31b-it", "rtx-pro-6000", {**FP8, **CHAT}, 1, 35.5, 38.6),
+    ("gemma-4-31b-it", "rtx-pro-6000", {**FP8, **CHAT}, 8, 279, 295),
+    ("gemma-4-31b-it", "rtx-pro-6000", {**FP8, **LONG}, 8, 230, 233),
+    ("gemma-4-31b-it", "g4-2", SHAREGPT, 1, 34.5, 41.9),
+    ("gemma-4-31b-it", "g4-2", SHAREGPT, 10, 327, 337),
+    ("gemma-4-e2b-it", "l4", CHAT, 1, 48.1, 48.3),
+    ("gemma-4-e2b-it", "v6e-1", CHAT, 1, 191, 212),
+    ("gemma-4-e2b-it", "v6e-4", CHAT, 1, 212, 207),
+    ("gemma-4-31b-it", "v6e-8", LADDER, 64, 3986, 5329),
+    ("gemma-4-31b-it", "v6e-8", LADDER, 128, 6511, 8036),
+    ("gemma-4-31b-it", "v6e-8", LADDER, 256, 9531, 10829),
+    ("gemma-4-31b-it", "v6e-8", LADDER, 512, 12408, 12500),
+    ("gemma-4-31b-it", "v6e-8", LADDER, 1024, 14614, 13540),
+    ("gemma-4-26b-a4b-it", "rtx-pro-6000", {**FP8, **CHAT}, 1, 197, 156),
+    ("gemma-4-26b-a4b-it", "rtx-pro-6000", {**FP8, **CHAT}, 8, 708, 998),
+]
+
+
+class TestBatchModel:
+    @pytest.mark.parametrize(("name", "accelerator", "options", "requests", "predicted", "measured"), BATCH_TABLE)
+    def test_reproduces_the_published_table_within_two_percent(
+        self, name: str, accelerator: str, options: dict[str, Any], requests: int, predicted: float, measured: float
+    ) -> None:
+        rate = model(name, accelerator, **options).tokens_per_second_at(requests)
+        assert rate.total.mid == pytest.approx(predicted, rel=0.02)
+
+    @pytest.mark.parametrize(("name", "accelerator", "options", "requests", "predicted", "measured"), BATCH_TABLE)
+    def test_the_band_holds_every_measurement(
+        self, name: str, accelerator: str, options: dict[str, Any], requests: int, predicted: float, measured: float
+    ) -> None:
+        total = model(name, accelerator, **options).tokens_per_second_at(requests).total
+        assert total.low <= measured <= total.high
+
+    @pytest.mark.parametrize(("prompt", "requests", "predicted"), [(1920, 32, 790), (1920, 64, 1200), (8000, 64, 980)])
+    def test_the_idle_card_of_the_rtx_recipe(self, prompt: int, requests: int, predicted: float) -> None:
+        idle = model("gemma-4-31b-it", "rtx-pro-6000", **FP8, prompt_tokens=prompt)
+        assert idle.tokens_per_second_at(requests).total.mid == pytest.approx(predicted, rel=0.02)
+
+    def test_reported_peaks_lie_in_the_band_where_the_hardware_would_allow_more(self) -> None:
+        total = model("gemma-4-e2b-it", "v6e-1").tokens_per_second_at(256).total
+        assert total.low <= 2501 < total.mid
+
+
+class TestStep:
+    def test_two_tokens_share_few_experts_and_many_tokens_reach_nearly_all(self) -> None:
+        served = model("gemma-4-26b-a4b-it", "rtx-pro-6000").served
+        experts = catalog().architecture_of("gemma-4-26b-a4b-it").parameters.experts * 2
+        shared = served.weight_bytes(0)
+        assert served.weight_bytes(1) - shared == pytest.approx(experts * 8 / 128)
+        assert served.weight_bytes(2) - shared == pytest.approx(experts * (1 - (120 / 128) ** 2))
+        assert served.weight_bytes(200) - shared == pytest.approx(experts, rel=0.001)
+
+    def test_sliding_layers_stop_at_their_window_and_full_layers_grow(self) -> None:
+        served = model("gemma-4-31b-it", "rtx-pro-6000").served
+        assert served.kv_bytes(1024) == 901_120 * 1024
+        assert served.kv_bytes(9024) - served.kv_bytes(1024) == 81_920 * 8000
+
+    def test_kv_shared_layers_read_the_cache_that_they_do_not_own(self) -> None:
+        served = model("gemma-4-e2b-it", "l4").served
+        owned = 18_432
+        assert served.kv_bytes(100) == pytest.approx(100 * owned * 35 / 15)
+
+    def test_fp8_halves_kv_reads_on_gpu_but_not_where_a_chip_holds_one_head(self) -> None:
+        def read(accelerator: str, dtype: str) -> float:
+            return model("gemma-4-e2b-it", accelerator, kv_cache_dtype=dtype).served.kv_bytes(500)
+
+        assert read("l4", "fp8") == read("l4", "auto") / 2
+        assert read("v6e-1", "fp8") == read("v6e-1", "bfloat16")
+
+    def test_heads_fewer_than_devices_are_read_on_each(self) -> None:
+        one, eight = (model("gemma-4-31b-it", name).served.kv_bytes(600) for name in ("v6e-1", "v6e-8"))
+        assert (one, eight) == (600 * 901_120, 600 * 122_880 * 8)
+        gpus = model("gemma-4-31b-it", "g4-8").served
+        assert gpus.kv_bytes(5000) - gpus.kv_bytes(4000) == 1000 * 20_480 * 8
+
+    @pytest.mark.parametrize("name", ["gemma-4-e4b-it", "gemma-4-12b-it", "gemma-4-26b-a4b-it", "gemma-4-31b-it"])
+    @pytest.mark.parametrize("dtype", ["bfloat16", "fp8"])
+    @pytest.mark.parametrize("accelerator", ["l4", "g4-2", "g4-8", "v6e-1", "v6e-4", "v6e-8"])
+    def test_a_longer_context_reads_as_much_more_as_the_cache_stores(
+        self, name: str, dtype: str, accelerator: str
+    ) -> None:
+        """The memory planner and the decode model must agree on the bytes of a token in the layers that keep it."""
+        served = model(name, accelerator, kv_cache_dtype=dtype).served
+        arch, backend, tp = served.architecture, served.accelerator.backend, served.tensor_parallel
+        stored = kv_capacity(
+            name, backend=backend.value, tp=tp, kv_bytes_per_device=10**10, kv_cache_dtype=dtype, max_model_len=8192,
+            max_num_batched_tokens=2048, vllm_version="0.32.0", async_scheduling=False, block_size=32,
+        )  # fmt: skip
+        owners = arch.sliding_layers_with_kv + arch.full_layers_with_kv
+        if backend is Backend.TPU:
+            read = served.kv_bytes(arch.sliding_window) / arch.sliding_window
+        else:
+            read = served.kv_bytes(9000) - served.kv_bytes(8999)
+        blocks = stored.geometry.full_groups / stored.geometry.full_block
+        assert read * owners / arch.layers / tp == pytest.approx(blocks * stored.bytes_per_block)
+
+    @pytest.mark.parametrize(
+        ("name", "accelerator", "microseconds"),
+        [
+            ("gemma-4-31b-it", "rtx-pro-6000", 50),
+            ("gemma-4-31b-it", "g4-2", 80),
+            ("gemma-4-31b-it", "v6e-4", 110),
+            ("gemma-4-26b-a4b-it", "rtx-pro-6000", 50),
+            ("gemma-4-26b-a4b-it", "v6e-4", 170),
+        ],
+    )
+    def test_each_layer_costs_a_launch(self, name: str, accelerator: str, microseconds: int) -> None:
+        served = model(name, accelerator).served
+        assert served.launch_s == pytest.approx(served.architecture.layers * microseconds * 1e-6)
+
+    def test_bound_names_what_is_scarce(self) -> None:
+        rtx = model("gemma-4-31b-it", "rtx-pro-6000", **FP8)
+        assert rtx.tokens_per_second_at(1).bound == "bandwidth"
+        assert model("gemma-4-e2b-it", "v6e-4").tokens_per_second_at(1).bound == "launch"
+        offloaded = model("gemma-4-31b-it-qat-w4a16", "l4", cpu_offload_gib=5)
+        assert offloaded.tokens_per_second_at(1).bound == "pcie"
+        assert model("gemma-4-31b-it", "rtx-pro-6000", **FP8, **CHAT).tokens_per_second_at(2000).bound == "compute"
+
+    @settings(max_examples=40, deadline=None)
+    @given(
+        name=st.sampled_from(sorted(catalog().models)),
+        accelerator=st.sampled_from(["l4", "rtx-pro-6000", "v6e-1", "v6e-4", "g4-2"]),
+        requests=st.integers(1, 600),
+        prompt=st.integers(1, 60_000),
+    )
+    def test_more_requests_never_bring_fewer_tokens_nor_a_faster_stream(
+        self, name: str, accelerator: str, requests: int, prompt: int
+    ) -> None:
+        speed = model(name, accelerator, prompt_tokens=prompt)
+        fewer, more = speed.tokens_per_second_at(requests), speed.tokens_per_second_at(requests + 1)
+        assert more.total.mid >= fewer.total.mid * (1 - 1e-9)
+        assert more.per_stream.mid <= fewer.per_stream.mid
+        assert more.with_new_prompts.mid < more.total.mid
+
+
+class TestOffload:
+    @pytest.mark.parametrize(("gib", "measured"), [(5, 2.0), (14, 0.8)])
+    def test_reproduces_both_measured_offloads_of_the_31b(self, gib: float, measured: float) -> None:
+        offloaded = model("gemma-4-31b-it-qat-w4a16", "l4", kv_cache_dtype="fp8", cpu_offload_gib=gib, **CHAT)
+        assert offloaded.tokens_per_second_at(1).total.mid == pytest.approx(measured, rel=0.02)
+
+    def test_the_log_with_two_running_requests_is_reproduced_as_two(self) -> None:
+        offloaded = model("gemma-4-31b-it-qat-w4a16", "l4", kv_cache_dtype="fp8", cpu_offload_gib=14, **CHAT)
+        estimate = offloaded.estimate(2)
+        assert estimate.planned.total.mid == pytest.approx(1.6, rel=0.02)
+        assert estimate.alone.total.low < 0.8 < estimate.alone.total.high < 1.6, "1.6 is no single request's"
+        assert any("host link" in note for note in estimate.notes)
+
+    def test_no_more_is_offloaded_than_the_layers_hold(self) -> None:
+        def alone(gib: float) -> float:
+            return model("gemma-4-e2b-it", "l4", cpu_offload_gib=gib).tokens_per_second_at(1).total.mid
+
+        assert alone(100) == alone(50) < alone(1)
+
+    def test_an_accelerator_without_a_host_rate_borrows_one_and_says_so(self) -> None:
+        def estimate(gib: float) -> SpeedEstimate:
+            return model("gemma-4-31b-it", "rtx-pro-6000", **FP8, cpu_offload_gib=gib).estimate(1)
+
+        assert estimate(5).alone.total.mid < estimate(0).alone.total.mid
+        assert any("stands in" in note for note in estimate(5).notes)
+
+
+class TestPrompt:
+    @pytest.mark.parametrize(
+        ("name", "options", "measured"),
+        [
+            ("gemma-4-e2b-it", {}, 11_430),
+            ("gemma-4-e4b-it", {}, 7_450),
+            ("gemma-4-12b-it-qat-w4a16", {}, 2_920),
+            ("gemma-4-26b-a4b-it", {"quantization": "fp8"}, 7_210),
+        ],
+    )
+    def test_uncached_prompts_of_16k_on_an_l4(self, name: str, options: dict[str, Any], measured: float) -> None:
+        ttft = model(name, "l4", prompt_tokens=16_384, batched=2048, **options).estimate(1).ttft_s
+        assert 16_384 / ttft.mid == pytest.approx(measured, rel=0.13)
+        assert ttft.low <= 16_384 / measured <= ttft.high
+
+    def test_a_short_prompt_still_reads_the_weights_once(self) -> None:
+        speed = model("gemma-4-31b-it", "rtx-pro-6000", prompt_tokens=8)
+        assert speed.estimate(1).ttft_s.mid >= speed.served.weight_bytes(8) / 1597e9
+
+    def test_offloaded_weights_cross_the_host_link_once_a_chunk(self) -> None:
+        def ttft(batched: int) -> float:
+            name = "gemma-4-31b-it-qat-w4a16"
+            speed = model(name, "l4", prompt_tokens=8192, batched=batched, cpu_offload_gib=14)
+            return speed.estimate(1).ttft_s.mid
+
+        assert ttft(512) > 1.5 * ttft(8192)
+        assert ttft(512) > 16 * 14 * 2**30 / 12.23e9
+
+
+class TestSpeculation:
+    @pytest.mark.parametrize(("requests", "measured"), [(1, 2.48), (10, 1.92), (100, 1.09)])
+    def test_mtp_gain_shrinks_with_the_batch_as_published(self, requests: int, measured: float) -> None:
+        plain, drafted = (model("gemma-4-31b-it", "g4-2", **SHAREGPT, mtp=drafts) for drafts in (0, 4))
+        rates = [speed.tokens_per_second_at(requests).total for speed in (plain, drafted)]
+        assert rates[1].mid / rates[0].mid == pytest.approx(measured, rel=0.06)
+
+    def test_the_estimate_states_the_gain_of_a_lone_stream_with_a_band(self) -> None:
+        gain = model("gemma-4-31b-it", "g4-2", **SHAREGPT, mtp=4).estimate(8).speculation_gain
+        assert gain.low < 2.48 < gain.high
+
+    def test_two_drafts_bring_less_than_four_to_a_lone_stream(self) -> None:
+        two, four = (model("gemma-4-31b-it", "g4-2", mtp=drafts).estimate(1) for drafts in (2, 4))
+        assert 1 < two.speculation_gain.mid < four.speculation_gain.mid
+
+    def test_ngram_claims_no_gain_and_says_why(self) -> None:
+        plain = model("gemma-4-26b-a4b-it", "v6e-4")
+        ngram = SpeedModel(plain.served, 1024, 256, 4096, "ngram", 3)
+        assert ngram.tokens_per_second_at(64) == plain.tokens_per_second_at(64)
+        assert ngram.estimate(64).speculation_gain.margin == ""
+        assert any("no gain is claimed" in note for note in ngram.estimate(64).notes)
+
+
+class TestBands:
+    def test_what_nobody_measured_has_a_wider_band_and_a_note(self) -> None:
+        def margin(name: str, accelerator: str) -> float:
+            alone = model(name, accelerator).estimate(1).alone.total
+            return 1 - alone.low / alone.mid
+
+        assert margin("gemma-4-31b-it", "rtx-pro-6000") == pytest.approx(0.20)
+        assert margin("gemma-4-26b-a4b-it", "rtx-pro-6000") == pytest.approx(0.35)
+        assert margin("gemma-4-26b-a4b-it", "v6e-4") == pytest.approx(0.50)
+        assert margin("gemma-4-31b-it", "g4-8") == pytest.approx(0.40)
+        assert any("extrapolated" in note for note in model("gemma-4-26b-a4b-it", "v6e-4").estimate(1).notes)
+        assert model("gemma-4-31b-it", "rtx-pro-6000").estimate(1).notes == ()
+
+    def test_a_rate_of_nobody_is_a_programming_error(self) -> None:
+        with pytest.raises(ValueError, match="at least one"):
+            model("gemma-4-31b-it", "rtx-pro-6000").tokens_per_second_at(0)
+
+
+class TestRecommendation:
+    def test_the_rtx_31b_recipe_comes_out_at_a_third_of_its_published_cost(self) -> None:
+        speed = model("gemma-4-31b-it", "rtx-pro-6000", **FP8)
+        knee = speed.recommend_max_num_seqs("balanced", kv_requests=100)
+        published, now = (3.187 / 3600 / rate * 1e6 for rate in (300, knee.rate.total.mid))
+        assert published == pytest.approx(2.96, rel=0.01)
+        assert 0.30 <= now / published <= 0.36
+        assert knee.limited_by == "stream-speed"
+
+    @pytest.mark.parametrize("name", ["gemma-4-31b-it", "gemma-4-26b-a4b-it"])
+    @pytest.mark.parametrize("accelerator", ["rtx-pro-6000", "v6e-4"])
+    def test_profiles_trade_stream_speed_for_requests(self, name: str, accelerator: str) -> None:
+        speed = model(name, accelerator)
+        profiles: tuple[Profile, ...] = ("latency", "balanced", "throughput")
+        counts = [speed.recommend_max_num_seqs(profile, kv_requests=10_000).max_num_seqs for profile in profiles]
+        assert counts == sorted(counts)
+        assert counts[0] < counts[2]
+
+    def test_latency_keeps_four_fifths_of_a_slow_stream(self) -> None:
+        speed = model("gemma-4-31b-it", "rtx-pro-6000", **FP8)
+        knee = speed.recommend_max_num_seqs("latency", kv_requests=1000)
+        assert knee.rate.per_stream.mid >= 0.8 * speed.tokens_per_second_at(1).per_stream.mid
+
+    @pytest.mark.parametrize(("kv_requests", "expected"), [(0.4, 1), (3.9, 2), (13, 8), (40.5, 40)])
+    def test_never_more_than_the_kv_cache_holds(self, kv_requests: float, expected: int) -> None:
+        knee = model("gemma-4-e2b-it", "v6e-1").recommend_max_num_seqs("throughput", kv_requests=kv_requests)
+        assert (knee.max_num_seqs, knee.limited_by) == (expected, "kv-cache")
+
+    def test_the_ceiling_is_what_the_backend_prepares_for(self) -> None:
+        knee = model("gemma-4-e2b-it", "v6e-1").recommend_max_num_seqs("balanced", kv_requests=9999)
+        assert (knee.max_num_seqs, knee.limited_by) == (256, "ceiling")
+
+    def test_throughput_stops_when_doubling_brings_little(self) -> None:
+        speed = model("gemma-4-12b-it-qat-w4a16", "l4")
+        knee = speed.recommend_max_num_seqs("throughput", kv_requests=9999)
+        half = speed.tokens_per_second_at(knee.max_num_seqs // 2).total.mid
+        assert knee.limited_by == "gain"
+        assert 1.10 <= knee.rate.total.mid / half < 1.15

@@ -1,0 +1,469 @@
+"""The plan as data, text, comment and difference: nothing is lost, nothing judged twice, and two ways round agree."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+from infra.planning.plan import Plan
+from infra.planning.planner import make_plan
+from infra.planning.report.data import ResourceList, ResourceRow, as_json
+from infra.planning.report.diff import COMPARED, changes
+from infra.planning.report.markdown import MARKER, as_markdown
+from infra.planning.report.rows import command_lines, plan_rows, resource_lines
+from infra.planning.report.terminal import WIDTH, Fitting
+from infra.planning.report.text import text
+from infra.planning.settings.stackfile import read_stack, stack_names
+from infra.planning.units import read_duration
+from tests.projects import ROOT
+
+NAMES = stack_names(ROOT)
+RESOURCES = ResourceList(
+    (
+        ResourceRow("pulumi:pulumi:Stack", "gemma4-l4", ""),
+        ResourceRow("gemma4:components:Network", "network", ""),
+        ResourceRow("gcp:compute/network:Network", "network-vpc", "network"),
+        ResourceRow("gcp:compute/subnetwork:Subnetwork", "network-subnet", "network"),
+    )
+)
+
+
+def shipped(name: str, **typed: Any) -> Plan:
+    return make_plan(name, read_stack(ROOT, name).settings, {k.replace("__", "."): v for k, v in typed.items()})
+
+
+def data(name: str, resources: ResourceList | None = None, **typed: Any) -> dict[str, Any]:
+    return as_json(shipped(name, **typed), resources)
+
+
+def numbers(value: Any) -> Iterator[float]:
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            yield from numbers(item)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield value
+
+
+class TestData:
+    @pytest.mark.parametrize("name", NAMES)
+    def test_it_is_json_without_loss_and_without_numbers_that_json_lacks(self, name: str) -> None:
+        one = data(name)
+        assert json.loads(json.dumps(one, allow_nan=False)) == one
+        assert list(numbers(one))
+
+    def test_all_stacks_have_the_same_keys(self) -> None:
+        assert {tuple(data(name)) for name in NAMES} == {tuple(data(NAMES[0]))}
+
+    def test_a_band_never_falls(self) -> None:
+        def bands(value: Any) -> Iterator[Mapping[str, float]]:
+            if isinstance(value, Mapping) and {"low", "mid", "high"} == set(value):
+                yield value
+            elif isinstance(value, Mapping | list):
+                for item in value.values() if isinstance(value, Mapping) else value:
+                    yield from bands(item)
+
+        for name in NAMES:
+            found = list(bands(data(name)))
+            assert len(found) > 10
+            assert all(band["low"] <= band["mid"] <= band["high"] for band in found)
+
+    def test_what_was_not_asked_for_is_null_and_what_there_is_none_of_is_empty(self) -> None:
+        assert data("l4")["resources"] is None
+        assert data("l4", ResourceList((), "refused"))["resources"] == []
+        assert data("l4", ResourceList((), "refused"))["resourcesMissing"] == "refused"
+
+    def test_deployable_means_that_up_would_begin(self) -> None:
+        assert data("l4")["deployable"] is True
+        assert data("l4", region="europe-north1")["deployable"] is False
+        assert data("g4x2")["deployable"] is False
+
+    def test_the_cost_is_the_sum_of_its_lines(self) -> None:
+        for name in NAMES:
+            cost = data(name)["cost"]
+            assert sum(line["usd"] for line in cost["lines"]["hour"]) == pytest.approx(cost["usdPerHour"], abs=0.001)
+            idle = sum(line["usd"] for line in cost["lines"]["idleMonth"])
+            assert idle == pytest.approx(cost["usdPerMonthIdle"], abs=0.01)
+            assert all(line["source"] and line["read"] for lines in cost["lines"].values() for line in lines)
+
+
+class TestTheQuotaRow:
+    def test_names_each_quota_and_its_place_once(self) -> None:
+        rows = dict(plan_rows(shipped("rtx6000")))["Quota"]
+        assert rows == [
+            "1 GPU of NvidiaRtxPro6000GpuAllocNoZonalRedundancyPerProjectRegion (usual: 1) in us-central1",
+            "80 GiB of MemAllocPerProjectRegion (usual: 40), 20 vCPU of CpuAllocPerProjectRegion (usual: 20)",
+        ]
+        zone, region = dict(plan_rows(shipped("v6e4", tpu__slices=["blue", "green"])))["Quota"]
+        assert zone == "8 chips of TPUV6EPreemptiblePerProjectPerZoneForTPUAPI in us-east5-a"
+        assert "1 chip of TPUV6EPreemptible" in text(shipped("v6e1"))
+        assert region.endswith("PerRegionForTPUAPI in us-east5")
+        assert "Quota" not in dict(plan_rows(shipped("g4x2")))
+
+
+class TestTheSlicesRow:
+    @pytest.mark.parametrize(
+        ("settings", "said"),
+        [
+            ({"tpu__slices": ["blue"]}, "is an outage of"),
+            ({"tpu__slices": ["blue", "green"]}, "one after the other"),
+            ({"tpu__slices": ["blue", "green"], "access__ingress": "internal"}, "is an outage of"),
+        ],
+    )
+    def test_says_what_a_changed_flag_costs(self, settings: dict[str, Any], said: str) -> None:
+        plan = shipped("v6e4", **settings)
+        (line,) = (line for line in dict(plan_rows(plan))["Slices"] if line.startswith("a changed flag"))
+        assert said in line
+        assert f"≈ {read_duration(plan.startup.restart.mid)} (" in line
+
+    def test_says_where_the_machines_are(self) -> None:
+        lines = dict(plan_rows(shipped("v6e4")))["Slices"]
+        assert "machines in 10.8.0.64/26, the range beside the gateway's 10.8.0.0/26" in lines
+        assert data("v6e4", network__subnetCidr="10.9.0.0/24")["slices"]["subnetCidr"] == "10.9.1.0/24"
+
+
+class TestText:
+    @pytest.mark.parametrize("name", NAMES)
+    def test_it_is_narrow_plain_and_without_blanks_at_the_ends(self, name: str) -> None:
+        lines = text(shipped(name), RESOURCES).splitlines()
+        assert max(len(line) for line in lines) <= WIDTH
+        assert [line for line in lines if line != line.rstrip()] == []
+        assert "\x1b" not in "".join(lines)
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_it_holds_every_row_every_flag_every_note(self, name: str) -> None:
+        one = shipped(name)
+        squeezed = "".join(text(one, RESOURCES).split())
+        rows = [line for _, lines in plan_rows(one) for line in lines]
+        for line in (*rows, *command_lines(one), *one.notes, *resource_lines(RESOURCES)):
+            assert "".join(line.split()) in squeezed, line
+
+    def test_every_prediction_says_that_it_is_one(self) -> None:
+        for name in NAMES:
+            rows = dict(plan_rows(shipped(name)))
+            assert all(subject in rows for subject in ("Fits", "Capacity", "Speed", "Start", "Cost", "Basis"))
+            for subject in ("Capacity", "Speed", "Start"):
+                assert rows[subject][0].startswith("≈")
+            assert re.search(r"±|−\d+/\+\d+ %", rows["Speed"][0])
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_callers_and_deployers_are_spoken_of_only_where_something_is_deployed(self, name: str) -> None:
+        plan = shipped(name)
+        told = [note for note in plan.notes if "access.deployers" in note or "access.invokers" in note]
+        assert (len(told), "Access" in dict(plan_rows(plan))) == ((2, True) if name != "g4x2" else (0, False))
+
+    def test_the_command_can_be_pasted_into_a_shell(self) -> None:
+        import shlex
+
+        one = shipped("l4", vllmArgs={"max-log-len": 5}, serving__env={"A": "b c"})
+        words = shlex.split("\n".join(command_lines(one)).replace("\\\n", " "))
+        environment, argv = words[: len(one.command.env)], words[len(one.command.env) :]
+        assert tuple(argv) == one.command.argv
+        assert dict(word.split("=", 1) for word in environment) == dict(one.command.env)
+
+    def test_a_path_with_a_blank_stays_one_word_wherever_the_command_is_printed(self) -> None:
+
+        plain = shipped("l4")
+        argv = (*plain.command.argv[:2], "/mnt/my weights/a;b", *plain.command.argv[3:])
+        one = replace(plain, command=replace(plain.command, argv=argv))
+        assert "vllm serve '/mnt/my weights/a;b' \\" in command_lines(one)
+        assert "vllm serve '/mnt/my weights/a;b' \\" in as_markdown(one, None)
+
+    def test_refusals_stand_before_everything(self) -> None:
+        refused = text(shipped("l4", region="europe-north1"), ResourceList((), "refused: nothing would be created"))
+        assert refused.index("Refused") < refused.index("Memory")
+        assert "refused: nothing would be created" in refused
+
+    def test_who_measured_a_recipe_or_nobody_is_said(self) -> None:
+        assert "unverified" in text(shipped("l4"))
+        assert "the author of Turbo-Stable" in text(shipped("v6e4"))
+        bare = make_plan("bare", {"model": "gemma-4-e2b-it", "accelerator": "g4-1"})
+        assert "no recipe for this pair: unverified" in text(bare)
+
+
+class TestRefusals:
+    """A refused plan says why and where its memory would go; what only a running server has is not there."""
+
+    REFUSED: ClassVar[dict[str, dict[str, Any]]] = {
+        "too large": {"model": "gemma-4-31b-it"},
+        "too long": {"serving__kvCacheDtype": "auto", "serving__cpuOffloadGb": 0, "model": "gemma-4-31b-it-qat-w4a16"},
+        "elsewhere": {"region": "europe-north1"},
+        "host too small": {
+            "model": "gemma-4-31b-it-qat-w4a16",
+            "serving__cpuOffloadGb": 14,
+            "scaling__memoryGib": 16,
+            "scaling__cpu": 4,
+        },
+    }
+
+    @pytest.mark.parametrize("name", REFUSED)
+    def test_have_no_figure_that_cannot_be_had(self, name: str) -> None:
+        plan = shipped("l4", **self.REFUSED[name])
+        assert plan.refused
+        for shown in (text(plan), as_markdown(plan, None)):
+            assert not re.search(r"≈ 0 |\(\)|-\d+\.\d GiB|tok/s|\$\d|Fits|vllm serve", shown), shown
+        assert len(text(plan).splitlines()) < 24
+
+    @pytest.mark.parametrize("name", REFUSED)
+    def test_are_null_in_json_and_keep_their_keys(self, name: str) -> None:
+        refused, fitting = data("l4", **self.REFUSED[name]), data("l4")
+        per_million = refused["cost"]["usdPerMillionOutputTokens"]
+        for group in ("capacity", "speed", "cost"):
+            assert [*refused[group]] == [*fitting[group]]
+        assert [*per_million] == [*fitting["cost"]["usdPerMillionOutputTokens"]]
+        nothing = [refused["speed"][key] for key in ("alone", "planned", "ttftS")]
+        nothing += [per_million[key] for key in per_million if key != "predicted"]
+        nothing += [refused["capacity"][key] for key in ("tokens", "tokensBand", "requestsOfWorkload")]
+        assert nothing == [None] * 10
+
+    def test_memory_that_would_do_is_no_contradiction(self) -> None:
+        shown = text(shipped("l4", region="europe-north1"))
+        assert "fits, but refused for another reason: 10.9 GiB for KV cache" in shown
+
+    @pytest.mark.parametrize("name", REFUSED)
+    def test_a_diff_with_one_has_no_figure_of_it(self, name: str) -> None:
+        found = {c.subject: c for c in changes(data("l4"), data("l4", **self.REFUSED[name]))}
+        assert found["Verdict"].after == "refused"
+        for subject in ("KV cache", "Capacity", "Speed as planned", "Start from zero", "$/hour running"):
+            assert (found[subject].after, found[subject].tone) == ("", "")
+
+
+class TestMoreThanFits:
+    """No speed and no price is quoted for more requests than the KV cache holds."""
+
+    @pytest.mark.parametrize(
+        ("name", "typed"),
+        [("l4", {"serving__maxNumSeqs": 200}), ("v6e4", {"serving__tensorParallelSize": 2})],
+    )
+    def test_is_quoted_for_what_is_held_and_warned_of_with_the_number_that_is(
+        self, name: str, typed: dict[str, Any]
+    ) -> None:
+        plan = shipped(name, **typed)
+        held = plan.requests_held
+        assert held < plan.engine.max_num_seqs
+        assert plan.speed.planned.requests == plan.cost.planned_requests == held
+        one = data(name, **typed)
+        assert one["speed"]["planned"]["requests"] == one["capacity"]["requestsOfWorkload"] == held
+        for shown in (text(plan), as_markdown(plan, None)):
+            assert f"tok/s with {held} running" in shown
+            assert f"with {plan.engine.max_num_seqs} running" not in shown
+        (warning,) = (fault for fault in plan.warnings if fault.key == "serving.maxNumSeqs")
+        assert f"holds {held} of 1,280 tokens" in warning.fact
+        mended = shipped(name, **{**typed, "serving__maxNumSeqs": int(re.findall(r"\d+", warning.fix)[0])})
+        assert "serving.maxNumSeqs" not in {fault.key for fault in mended.warnings}
+        assert mended.speed.planned.requests == mended.engine.max_num_seqs >= held
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_no_shipped_stack_is_warned_of_it(self, name: str) -> None:
+        plan = shipped(name)
+        assert plan.speed.planned.requests == plan.engine.max_num_seqs <= plan.requests_held
+        assert "serving.maxNumSeqs" not in {fault.key for fault in plan.warnings}
+
+    @pytest.mark.parametrize(
+        ("name", "typed", "reaching"),
+        [
+            ("l4", {"scaling__concurrency": 8}, 8),
+            ("v6e4", {"scaling__concurrency": 100}, 100),
+            ("v6e4", {"tpu__slices": [f"s{n}" for n in range(8)]}, 112),
+            ("rtx6000", {"model": "gemma-4-e2b-it", "serving__maxNumSeqs": 2000, "serving__maxModelLen": 2048}, 1000),
+        ],
+    )
+    def test_is_not_quoted_for_what_never_reaches_a_server(
+        self, name: str, typed: dict[str, Any], reaching: int
+    ) -> None:
+        plan = shipped(name, **typed)
+        assert reaching < plan.engine.max_num_seqs <= plan.requests_held
+        assert plan.speed.planned.requests == plan.cost.planned_requests == reaching
+        found = {c.subject: c for c in changes(data(name), data(name, **typed))}
+        assert found["Requests at once"].after.split()[0] == str(reaching)
+        assert f"runs {reaching} of maxNumSeqs {plan.engine.max_num_seqs} at once" in " ".join(text(plan).split())
+
+
+class TestPricesOfAnotherRegion:
+    @pytest.mark.parametrize("name", NAMES)
+    def test_are_told_in_words_once(self, name: str) -> None:
+        plan = shipped(name)
+        assert plan.cost.notes
+        for note in plan.cost.notes:
+            assert dict(plan_rows(plan))["Cost"].count(note) == 1
+            assert as_markdown(plan, None).count(note) == 1
+
+    def test_are_told_of_chips_as_well(self) -> None:
+        assert "none on file for asia-northeast1: chips" in text(shipped("v6e4", tpu__zone="asia-northeast1-b"))
+
+
+class TestBasis:
+    @pytest.mark.parametrize("name", NAMES)
+    def test_what_was_changed_in_a_published_command_is_told_everywhere(self, name: str) -> None:
+        plan = shipped(name)
+        shown, comment = " ".join(text(plan).split()), as_markdown(plan, None)
+        for recipe, row in zip(plan.recipes, as_json(plan)["recipes"], strict=True):
+            assert row["corrections"] == list(recipe.corrections)
+            for correction in recipe.corrections:
+                assert f"· changed: {correction}" in shown
+                assert correction in comment
+
+    def test_a_measured_recipe_that_somebody_changes_is_not_the_measured_one(self) -> None:
+        def told(name: str, **typed: Any) -> list[str]:
+            return [line for line in dict(plan_rows(shipped(name, **typed)))["Basis"] if "not as measured" in line]
+
+        assert not told("rtx6000")
+        assert not told("rtx6000", serving__maxModelLen=32767), "written out, but the same"
+        assert told("rtx6000", serving__maxModelLen=16384) == ["· not as measured here: serving.maxModelLen"]
+        assert not told("l4", serving__maxModelLen=4096), "nobody measured that recipe"
+        overridden = data("g4x2", profile="latency")["recipes"]
+        assert [row["overridden"] for row in overridden] == [["serving.speculation.tokens"], []]
+
+
+class TestComment:
+    def test_it_begins_with_the_mark_by_which_it_is_found_again(self) -> None:
+        assert as_markdown(shipped("l4"), None).splitlines()[0] == MARKER.format(stack="l4")
+        assert MARKER.format(stack="l4") != MARKER.format(stack="l4-31b")
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_its_tables_are_whole_and_its_folds_are_closed(self, name: str) -> None:
+        comment = as_markdown(shipped(name), RESOURCES, data("l4", RESOURCES))
+        rows = [line for line in comment.splitlines() if line.startswith("|")]
+        widths = {len(re.findall(r"(?<!\\)\|", row)) for row in rows}
+        assert widths <= {3, 4}
+        assert comment.count("<details>") == comment.count("</details>") >= 2
+
+    def test_the_change_comes_before_the_plan(self) -> None:
+        comment = as_markdown(shipped("l4", serving__maxModelLen=4096), None, data("l4"))
+        assert comment.index("| change |") < comment.index("**Fits**")
+        assert "| --max-model-len | 8192 | 4096 |" in comment
+
+    def test_no_change_is_a_sentence(self) -> None:
+        assert "No change against `l4`." in as_markdown(shipped("l4"), None, data("l4"))
+
+
+PAIRS = [(one, other) for one in NAMES for other in NAMES if one < other]
+
+
+class TestDifference:
+    @pytest.mark.parametrize("name", NAMES)
+    def test_a_plan_does_not_differ_from_itself(self, name: str) -> None:
+        assert changes(data(name, RESOURCES), data(name, RESOURCES)) == []
+
+    @pytest.mark.parametrize(("one", "other"), PAIRS)
+    def test_it_is_the_same_both_ways_round(self, one: str, other: str) -> None:
+        opposite = {"better": "worse", "worse": "better", "": ""}
+
+        def bare(shown: str) -> str:
+            return re.sub(r" \([+-]\d+ %\)$", "", shown)
+
+        there = {(c.subject, bare(c.before), bare(c.after), c.tone) for c in changes(data(one), data(other))}
+        back = {(c.subject, bare(c.after), bare(c.before), opposite[c.tone]) for c in changes(data(other), data(one))}
+        assert there == back
+
+    def test_it_is_the_same_from_a_saved_plan(self) -> None:
+        saved = json.loads(json.dumps(data("rtx6000", RESOURCES)))
+        assert changes(saved, data("l4", RESOURCES)) == changes(data("rtx6000", RESOURCES), data("l4", RESOURCES))
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_its_figures_are_those_of_the_plan_in_words(self, name: str) -> None:
+        shown = " ".join(line for _, lines in plan_rows(shipped(name)) for line in lines)
+        other = "l4" if name != "l4" else "v6e4"
+        told = {c.subject: c.after.rpartition(" (")[0] or c.after for c in changes(data(other), data(name))}
+        for subject in ("Speed alone", "First token", "Start from zero", "$/hour running", "$/M output tokens"):
+            assert told.get(subject, "") in shown, subject
+
+    def test_a_percentage_is_that_of_unrounded_figures(self) -> None:
+        after = data("v6e1", serving__maxNumSeqs=200)
+        prices = [one["cost"]["usdPerMillionOutputTokens"]["planned"]["mid"] for one in (data("v6e1"), after)]
+        (found,) = (c for c in changes(data("v6e1"), after) if c.subject == "$/M output tokens")
+        assert (found.before, found.after) == ("≈ $0.023", f"≈ $0.027 ({100 * (prices[1] / prices[0] - 1):+.0f} %)")
+        assert 15 < 100 * (prices[1] / prices[0] - 1) < 18
+
+    def test_a_refusal_is_worse_and_comes_first(self) -> None:
+        found = changes(data("l4"), data("l4", region="europe-north1"))
+        assert (found[0].subject, found[0].before, found[0].after, found[0].tone) == (
+            "Verdict",
+            "fits",
+            "refused",
+            "worse",
+        )
+
+    def test_a_price_that_rises_is_worse_and_more_held_requests_are_better(self) -> None:
+        tones = {c.subject: c.tone for c in changes(data("l4"), data("rtx6000"))}
+        assert tones["$/hour running"] == "worse"
+        assert tones["Requests held"] == tones["KV cache"] == "better"
+
+    def test_more_instances_are_a_change(self) -> None:
+        found = changes(data("l4"), data("l4", scaling__maxInstances=2))
+        assert [(c.subject, c.before, c.after) for c in found] == [("Replicas at most", "1", "2 (+100 %)")]
+
+    def test_no_change_is_said_of_what_is_compared(self) -> None:
+        after = data("l4", scaling__requestTimeout="5m")
+        assert changes(data("l4"), after) == []
+        assert f"No change against `l4`. {COMPARED}" in as_markdown(shipped("l4"), None, data("l4"))
+
+    def test_a_longer_context_in_the_same_memory_is_not_called_better(self) -> None:
+        found = {c.subject: c for c in changes(data("l4"), data("l4", serving__maxModelLen=16384))}
+        assert (found["Capacity"].before, found["Capacity"].tone) == ("105,531 tokens", "")
+        lengths = found["Requests of full length"]
+        assert (lengths.before, lengths.after, lengths.tone) == ("12.9", "12.0 (-7 %)", "")
+        assert set(found) == {"Capacity", "Requests of full length", "--max-model-len"}
+
+    def test_flags_variables_callers_and_resources_are_compared(self) -> None:
+        after = data(
+            "l4",
+            ResourceList(RESOURCES.rows[:3]),
+            serving__reasoning=False,
+            serving__env={"A": "1"},
+            access__invokers=["group:ml@example.com"],
+            access__deployers=["user:me@example.com"],
+        )
+        found = {c.subject: (c.before, c.after) for c in changes(data("l4", RESOURCES), after)}
+        assert found["--reasoning-parser"] == ("gemma4", "")
+        assert found["A"] == ("", "1")
+        assert found["May call"] == ("", "group:ml@example.com")
+        assert found["May deploy"] == ("", "user:me@example.com")
+        assert found["Resources"] == ("3", "2")
+        assert found["- gcp:compute/subnetwork:Subnetwork"] == ("network-subnet", "")
+
+    def test_the_choice_of_the_driver_library_is_compared_without_its_script(self) -> None:
+        found = changes(data("l4"), data("l4", serving__cudaCompatibility="never"))
+        assert [(c.subject, c.before, c.after) for c in found] == [("CUDA compatibility", "auto", "never")]
+
+    def test_the_hash_is_no_news(self) -> None:
+        subjects = {c.subject for c in changes(data("l4"), data("l4", serving__maxModelLen=4096))}
+        assert "--served-model-name" not in subjects
+
+    def test_without_a_list_on_one_side_resources_are_not_compared(self) -> None:
+        assert not [c for c in changes(data("l4"), data("l4", RESOURCES)) if "Resources" in c.subject]
+
+
+class TestATableThatFits:
+    ROWS = (("l4", "gemma-4-12b-it-qat-w4a16", "≈ 105,531", "1.42"), ("v6e4-31b", "gemma-4-31b-it", "≈ 9", "10.80"))
+
+    def shown(self, width: int) -> list[str]:
+        made = Table(box=None, pad_edge=False)
+        for column in ("stack", "model", "KV tokens", "$/hour"):
+            made.add_column(column, no_wrap=True)
+        for row in self.ROWS:
+            made.add_row(*row)
+        console = Console(file=io.StringIO(), width=width, color_system=None)
+        console.print(Fitting(made))
+        assert isinstance(console.file, io.StringIO)
+        return console.file.getvalue().splitlines()
+
+    @pytest.mark.parametrize("width", [36, 45, 60, 80, 110])
+    def test_leaves_no_figure_out_at_any_width(self, width: int) -> None:
+        lines = self.shown(width)
+        assert all(any(cell in line for line in lines) for row in self.ROWS for cell in row)
+        assert max(map(len, lines)) <= width
+        assert "…" not in "".join(lines)
+
+    def test_is_a_table_where_there_is_room(self) -> None:
+        assert len(self.shown(60)) == 1 + len(self.ROWS)
+        assert len(self.shown(45)) > 1 + len(self.ROWS)

@@ -1,0 +1,250 @@
+"""Documents that cannot rot: every command, option, key, file and stack that they name exists, and the reverse."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import typer.main
+
+from infra.ops.cli import app
+from infra.ops.commands.explain import describe_setting
+from infra.planning.planner import make_plan
+from infra.planning.report.data import ResourceList, as_json
+from infra.planning.report.diff import changes
+from infra.planning.settings.resolve import known_paths
+from infra.planning.settings.stackfile import stack_names
+from tests.golden import CONFIGURATION, GOLDEN
+from tests.projects import ROOT, Capture, command
+
+DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("infra/**/*.md")])
+README = ROOT / "README.md"
+SCHEMA = ROOT / "docs" / "plan-schema.md"
+PATHS = {path for path, _ in known_paths()}
+GROUPS = {path.split(".")[0] for path in PATHS}
+MADE_UP = {"mine", "STACK", "KEY"}
+"""Names that a reader fills in."""
+
+documents = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+
+
+def spans(text: str) -> Iterator[str]:
+    """Code in a document: inline spans, and the lines of shell blocks."""
+    for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL):
+        yield from (line.partition(" #")[0].strip() for line in block.splitlines() if line.strip())
+    yield from re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+
+
+def commands() -> dict[tuple[str, ...], click.Command]:
+    """Every command of `gemma4` by its words."""
+
+    def walk(found: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+        inner = getattr(found, "commands", None)
+        if inner is None:
+            yield words, found
+        else:
+            for name, one in inner.items():
+                yield from walk(one, (*words, name))
+
+    return dict(walk(typer.main.get_command(app), ()))
+
+
+COMMANDS = commands()
+
+
+def named(words: list[str]) -> tuple[str, ...] | None:
+    """The command that words begin with."""
+    return next((known for known in COMMANDS if tuple(words[: len(known)]) == known), None)
+
+
+class TestCommands:
+    @documents
+    def test_every_command_with_every_option_exists(self, document: Path) -> None:
+        for span in spans(document.read_text("utf-8")):
+            if not span.startswith("gemma4 ") or span.startswith(("gemma4 --", "gemma4 -h")):
+                continue
+            words = shlex.split(span.partition(" | ")[0].partition(" && ")[0])[1:]
+            known = named(words)
+            assert known or words[0] == "tpu", f"{document.name}: {span}"
+            options = (
+                {name for one in COMMANDS[known].params for name in (*one.opts, *one.secondary_opts)}
+                if known
+                else set()
+            )
+            for word in words:
+                assert not word.startswith("--") or word.partition("=")[0] in options, f"{document.name}: {span}"
+
+    def test_every_command_stands_in_the_readme(self) -> None:
+        shown = [shlex.split(span)[1:] for span in spans(README.read_text("utf-8")) if span.startswith("gemma4 ")]
+        assert {named(words) for words in shown if words} >= set(COMMANDS)
+
+    @documents
+    def test_every_make_target_exists(self, document: Path) -> None:
+        targets = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+        for span in spans(document.read_text("utf-8")):
+            if re.match(r"make [a-z]", span):
+                assert span.split()[1] in targets, f"{document.name}: {span}"
+
+    @documents
+    def test_every_stack_exists(self, document: Path) -> None:
+        known = {*stack_names(ROOT), *MADE_UP}
+        for span in spans(document.read_text("utf-8")):
+            stacks = re.findall(
+                r"STACK=(\S+)|pulumi \S.* -s (\S+)|gemma4 (?:plan|status|zones|tpu \w+) ([a-z]\S*)", span
+            )
+            for stack in (name for names in stacks for name in names if name):
+                assert stack in known, f"{document.name}: {span}"
+
+
+class TestKeys:
+    @documents
+    def test_every_setting_exists(self, document: Path) -> None:
+        if document == SCHEMA:
+            return  # its dotted names are keys of the plan
+        for span in spans(document.read_text("utf-8")):
+            key = span.removeprefix("gemma4:").partition(":")[0].partition("=")[0]
+            dotted = re.fullmatch(r"[a-z]\w*(\.[a-zA-Z]\w*)+", key) and not key.endswith(
+                (".toml", ".json", ".yaml", ".py")
+            )
+            if (dotted and key.split(".")[0] in GROUPS) or (span.startswith("gemma4:") and key):
+                assert key in PATHS, f"{document.name}: {span}"
+
+    def test_the_reference_has_every_setting_once_and_no_other(self) -> None:
+        leaves = [
+            row["key"]
+            for row in (describe_setting(path, field) for path, field in known_paths())
+            if row["type"] != "group"
+        ]
+        listed = re.findall(r"^\| `([^`]+)` \|", CONFIGURATION.read_text("utf-8"), re.MULTILINE)
+        assert sorted(listed) == sorted(leaves)
+
+
+class TestFiles:
+    @documents
+    def test_every_file_exists(self, document: Path) -> None:
+        tracked = subprocess.run(
+            ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout.split()
+        folders = {str(parent) for name in tracked for parent in Path(name).parents}
+        for span in spans(document.read_text("utf-8")):
+            if re.fullmatch(r"[\w.-]+(/[\w.*-]+)+/?", span) and span.split("/")[0] in folders | {"."}:
+                assert list(ROOT.glob(span.rstrip("/"))), f"{document.name}: {span}"
+
+    @documents
+    def test_every_link_to_a_file_leads_somewhere(self, document: Path) -> None:
+        for target in re.findall(r"\]\(([^)#]+)\)", document.read_text("utf-8")):
+            if "://" not in target:
+                assert (document.parent / target).exists(), f"{document.name}: {target}"
+
+    def test_decisions_are_numbered_without_a_gap(self) -> None:
+        names = sorted(path.name for path in (ROOT / "docs" / "decisions").glob("*.md"))
+        assert [int(name[:4]) for name in names] == list(range(1, len(names) + 1))
+        for name in names:
+            text = (ROOT / "docs" / "decisions" / name).read_text("utf-8")
+            assert text.startswith(f"# {int(name[:4])}. ")
+            assert re.findall(r"^## (\w+)", text, re.MULTILINE) == ["Context", "Decision", "Consequences"]
+
+    def test_no_file_names_the_host_of_a_package_registry(self) -> None:
+        hosts = ["py" + "pi.org", "python" + "hosted", "registry.npm" + "js", "crates" + ".io"]
+        for host in hosts:
+            found = subprocess.run(
+                ["git", "grep", "-l", "-I", host], cwd=ROOT, capture_output=True, text=True, check=False
+            )
+            assert found.stdout == ""
+
+
+BANDS = {"low", "mid", "high"}
+FAULTS = {"key", "fact", "consequence", "fix"}
+BY_NAME = {"vllm.env", "origins"}
+"""Groups whose keys are the user's own."""
+
+
+def keys(value: Any, path: str = "") -> Iterator[str]:
+    """Paths of JSON data as the schema's page writes them."""
+    if isinstance(value, Mapping) and value and set(value) not in (BANDS, FAULTS):
+        for name, inner in value.items():
+            below = f"{path}.{'*' if path in BY_NAME else name}".lstrip(".")
+            below = re.sub(r"^cost\.lines\.(?:hour|idleMonth|staging)\[\]\.", "cost.lines.*[].", below)
+            yield from keys(inner, below)
+    elif isinstance(value, list) and value:
+        yield from (found for item in value for found in keys(item, f"{path}[]"))
+    elif isinstance(value, list):
+        yield f"{path}[]"
+    elif path:
+        yield path
+
+
+def documented(part: str) -> dict[str, str]:
+    """Key to type, as the page has them."""
+    return dict(re.findall(r"^\| `([^`]+)` \| ([^|]+) \|", part, re.MULTILINE))
+
+
+class TestTheSchemaOfAPlan:
+    plan_part, _, fault_part = SCHEMA.read_text("utf-8").partition("## What cannot be read")
+
+    @staticmethod
+    def plans() -> Iterator[Any]:
+        for path in GOLDEN.glob("*.json"):
+            yield json.loads(path.read_text("utf-8"))
+        one, other = ({"model": "gemma-4-12b-it", "accelerator": machine} for machine in ("l4", "v6e-1"))
+        refused = {**one, "region": "europe-north1", "scaling": {"concurrency": 1}, "serving": {"maxNumSeqs": 9}}
+        before = as_json(make_plan("before", other), ResourceList(()))
+        after = as_json(make_plan("after", refused), ResourceList(()))
+        yield before
+        yield as_json(make_plan("alone", one))
+        yield {**after, "diff": [change.as_json() for change in changes(before, after)]}
+
+    def test_every_key_of_every_plan_is_documented_and_no_other(self) -> None:
+        present = {key for plan in self.plans() for key in keys(plan)}
+        lists_of_lines = {f"cost.lines.{name}[]" for name in ("hour", "idleMonth", "staging")}
+        # An empty list, and a group that may be null, stand for themselves beside their members.
+        inner = {key for key in present if any(other.startswith((f"{key}.", f"{key}[]")) for other in present - {key})}
+        names = set(documented(self.plan_part))
+        assert names - present - lists_of_lines - {"diff[]"} == set()
+        assert present - inner - names == set()
+
+    def test_every_documented_type_is_the_one_that_is_printed(self) -> None:
+        kinds = documented(self.plan_part)
+        shown: dict[str, set[str]] = {}
+        for plan in self.plans():
+            for path, value in leaves(plan):
+                shown.setdefault(path, set()).add(kind(value))
+        for path, found in shown.items():
+            wanted = kinds.get(path)
+            if wanted is not None and "list" not in wanted and "group" not in wanted:
+                assert found <= set(wanted.strip().split(" or ")) | (
+                    {"true or false"} if "true" in wanted else set()
+                ), path
+
+    def test_what_cannot_be_read_has_its_keys_too(self, capsys: Capture) -> None:
+        answer = command(capsys)("plan", "l4", "--json", "--set", "profile=fast")
+        assert set(keys(answer.data)) == set(documented(self.fault_part))
+
+
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping) and set(value) not in (BANDS, FAULTS):
+        for name, inner in value.items():
+            below = f"{path}.{'*' if path in BY_NAME else name}".lstrip(".")
+            yield from leaves(inner, re.sub(r"^cost\.lines\.\w+\[\]\.", "cost.lines.*[].", below))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from leaves(inner, f"{path}[]")
+    else:
+        yield path, value
+
+
+def kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, Mapping):
+        return "band" if set(value) == BANDS else "fault"
+    return "number" if isinstance(value, int | float) else "text"

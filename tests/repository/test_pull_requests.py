@@ -1,0 +1,178 @@
+"""What the workflow on pull requests says and runs: which stacks, in which words, within what GitHub takes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from infra.catalog import catalog
+from infra.planning.settings.stackfile import read_stack, stack_names
+from scripts import preview_stacks
+from scripts.pr_comment import LONGEST, farewell, joined, removed, shortened, touched
+from scripts.preview_stacks import in_backend, why_not
+from tests.projects import ROOT
+
+STACKS = stack_names(ROOT)
+
+
+class TestTouchedStacks:
+    def test_are_all_after_a_change_that_every_plan_depends_on(self) -> None:
+        assert touched(["infra/planning/cost/estimate.py"], STACKS) == STACKS
+
+    def test_are_those_whose_file_changed(self) -> None:
+        assert touched(["Pulumi.l4.yaml", "README.md"], STACKS) == ["l4"]
+
+    def test_are_none_after_a_change_of_words(self) -> None:
+        assert touched(["README.md", "docs/operations.md"], STACKS) == []
+
+
+class TestRemovedStacks:
+    def test_are_told_by_their_deleted_file_alone(self) -> None:
+        changes = [
+            "D\tPulumi.v6e8.yaml",
+            "M\tPulumi.l4.yaml",
+            "A\tPulumi.new.yaml",
+            "D\tdocs/Pulumi.old.yaml",
+            "D\tREADME.md",
+        ]
+        assert removed(changes) == ["v6e8"]
+
+    def test_are_named_with_the_command_that_is_still_due(self) -> None:
+        assert "`pulumi destroy -s v6e8`" in farewell("v6e8")
+
+
+class TestALongComment:
+    PART = (
+        "### `l4`\n\n"
+        + "a line of the plan\n" * 20
+        + "\n<details><summary>Command</summary>\n\n```sh\n"
+        + "x y\n" * 9000
+    )
+
+    def test_is_left_alone_while_github_takes_it(self) -> None:
+        assert shortened(["short", "a little longer"]) == ["short", "a little longer"]
+
+    @pytest.mark.parametrize("count", [2, 3, 17, 100])
+    def test_is_shortened_to_what_github_takes_and_says_so(self, count: int) -> None:
+        parts = shortened([self.PART] * count + ["short"])
+        assert len(joined(parts)) <= LONGEST < 65_536
+        assert parts[-1] == "short", "what is short stays whole"
+        for part in parts[:-1]:
+            assert "Shortened" in part
+            assert part.startswith("### `l4`")
+
+    def test_closes_what_it_cuts_through(self) -> None:
+        for part in shortened([self.PART] * 3):
+            assert part.count("```") % 2 == 0
+            assert part.count("<details>") == part.count("</details>")
+
+    def test_cuts_no_line_in_two(self) -> None:
+        lines = set(self.PART.splitlines())
+        for part in shortened([self.PART] * 3):
+            kept = part.partition("\n```\n\n</details>")[0]
+            assert set(kept.splitlines()) <= lines
+
+
+class TestWhichStacksArePreviewed:
+    def root(self, folder: Path, **config: str) -> Path:
+        given = {"gemma4:model": "gemma-4-12b-it-qat-w4a16", "gemma4:accelerator": "l4", "gcp:project": "my-project"}
+        values = {key: value for key, value in {**given, **config}.items() if value}
+        (folder / "Pulumi.mine.yaml").write_text(yaml.safe_dump({"config": values}))
+        return folder
+
+    def test_one_that_is_deployed_has_a_project_and_can_be_deployed(self, tmp_path: Path) -> None:
+        assert why_not(self.root(tmp_path), "mine", {"mine"}, {}) == ""
+
+    def test_none_that_was_never_made(self, tmp_path: Path) -> None:
+        assert "pulumi stack init" in why_not(self.root(tmp_path), "mine", {"other"}, {})
+
+    def test_none_without_a_project_but_the_environment_may_name_it(self, tmp_path: Path) -> None:
+        root = self.root(tmp_path, **{"gcp:project": ""})
+        assert "gcp:project" in why_not(root, "mine", {"mine"}, {})
+        assert why_not(root, "mine", {"mine"}, {"GOOGLE_PROJECT": "p"}) == ""
+
+    def test_none_that_can_only_be_planned(self) -> None:
+        planned = [
+            stack
+            for stack in STACKS
+            if not catalog().accelerators[str(read_stack(ROOT, stack).settings["accelerator"])].deployable
+        ]
+        assert planned
+        for stack in planned:
+            assert "not deployed yet" in why_not(ROOT, stack, set(STACKS), {"GOOGLE_PROJECT": "p"})
+
+    def test_one_whose_file_is_broken_since_its_preview_must_fail(self, tmp_path: Path) -> None:
+        (tmp_path / "Pulumi.mine.yaml").write_text("config: [")
+        assert why_not(tmp_path, "mine", {"mine"}, {}) == ""
+
+    def test_a_backend_may_name_the_organisation(self) -> None:
+        assert in_backend('[{"name": "l4"}, {"name": "organization/gemma4/v6e4"}]') == {"l4", "v6e4"}
+
+    @pytest.mark.parametrize(("code", "failed"), [(0, 0), (255, 1)])
+    def test_the_job_fails_with_a_preview_and_not_with_one_that_was_left_out(
+        self,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+        code: int,
+        failed: int,
+    ) -> None:
+        pulumi = tmp_path / "bin" / "pulumi"
+        pulumi.parent.mkdir()
+        listed = json.dumps([{"name": "mine"}])
+        pulumi.write_text(f"#!/bin/sh\n[ $1 = stack ] && echo '{listed}' && exit\necho previewed \"$@\"\nexit {code}\n")
+        pulumi.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{pulumi.parent}:/usr/bin:/bin")
+        monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+        assert preview_stacks.main(["--stacks", '["mine", "never-made"]'], self.root(tmp_path)) == failed
+        said = capsys.readouterr().out
+        assert "previewed preview --refresh=false --non-interactive --color never --stack mine" in said
+        assert "`never-made`: no `pulumi preview`" in said
+        assert (tmp_path / "summary.md").read_text().strip() == said.strip().replace("~~~~\n###", "~~~~\n\n###")
+
+    def test_a_state_that_cannot_be_read_is_said_in_pulumi_s_words(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (tmp_path / "pulumi").write_text("#!/bin/sh\necho 'error: no access to gs://my-state' >&2\nexit 255\n")
+        (tmp_path / "pulumi").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+        monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+        assert preview_stacks.main(["--stacks", '["mine"]'], tmp_path) == 1
+        assert "no access to gs://my-state" in capsys.readouterr().out
+
+
+class TestTheWorkflow:
+    @pytest.fixture
+    def jobs(self) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = yaml.safe_load((ROOT / ".github/workflows/preview.yml").read_text())["jobs"]
+        return found
+
+    def test_every_action_is_pinned_to_a_commit(self, jobs: Mapping[str, Any]) -> None:
+        used = [step["uses"] for job in jobs.values() for step in job["steps"] if "uses" in step]
+        assert used
+        assert all(re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}", name) for name in used)
+
+    def test_no_expression_stands_in_a_script(self, jobs: Mapping[str, Any]) -> None:
+        """What a pull request can name, such as a stack file, must not become part of a command."""
+        scripts = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
+        assert not [script for script in scripts if "${{" in script]
+
+    def test_the_job_with_credentials_is_no_fork_s_and_waits_for_its_environment(self, jobs: Mapping[str, Any]) -> None:
+        secret = [name for name, job in jobs.items() if "id-token" in job["permissions"]]
+        assert secret == ["pulumi"]
+        assert jobs["pulumi"]["environment"] == "gcp-preview"
+        assert "head.repo.full_name == github.repository" in jobs["pulumi"]["if"]
+
+    def test_its_scripts_and_their_arguments_exist(self, jobs: Mapping[str, Any]) -> None:
+        for job in jobs.values():
+            for step in job["steps"]:
+                for module, arguments in re.findall(r"-m (scripts\.\w+) (.*)", step.get("run", "")):
+                    source = (ROOT / f"{module.replace('.', '/')}.py").read_text()
+                    for flag in re.findall(r"--\w+", arguments):
+                        assert f'"{flag}"' in source, flag
