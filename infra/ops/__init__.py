@@ -1,0 +1,9 @@
+"""The `gemma4` command: `cli` names the verbs, one module of `commands/` answers each.
+
+`plan_inputs`    from a command line to a plan: project folder, stack file, `--set` values, saved plans
+`program`        runs the real Pulumi program in memory, for the list of resources that a plan leads to
+`commands/`      plan, stacks, recommend, explain, pin, status
+`tpu/`           what only TPU slices need: their state, zones with capacity, ended requests, orphans
+`terminal/`      how answers and failures are printed, completed, and corrected when mistyped
+`google_access`  which credentials and endpoints a command uses
+"""
