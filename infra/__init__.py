@@ -11,3 +11,8 @@ Each room imports only from the rooms above it in this list:
 `config`, `stack`   what `pulumi up` runs: read the configuration, plan, deploy
 `ops`          the `gemma4` command
 """
+
+import os
+
+# Pydantic would search every installed package for plugins before its first model: a third of a plan's time for nothing.
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
