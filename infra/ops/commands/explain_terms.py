@@ -7,7 +7,7 @@ from typing import Any
 
 from infra.catalog import GIB, catalog
 from infra.catalog.flags import REMOVED, flag_table, normal_spelling
-from infra.planning.server.user_flags import MANAGED_FLAGS
+from infra.planning.server.flag_owners import MANAGED_FLAGS
 from infra.planning.settings.resolve import known_paths
 
 _TERMS = {

@@ -16,6 +16,7 @@ from typing import Any
 from infra.catalog import Accelerator, Architecture, Backend, Model, Platform, catalog
 from infra.catalog.flags import flag_table, normal_spelling
 from infra.planning.memory.footprint import streamer_limit_bytes
+from infra.planning.server.flag_owners import owned_flags
 from infra.planning.settings.declarations import Settings
 
 PORT = 8000
@@ -113,7 +114,7 @@ def command_of(
     drafting = _speculative_config(settings, engine, assistant_path, assistant_revision)
     argv = ["vllm", "serve", weights_path]
     typed = {normal_spelling(flag): value for flag, value in settings.vllm_args.items()}
-    planned = _flags(settings, engine, model, accelerator, drafting, revision)
+    planned = planned_flags(settings, engine, model, accelerator, drafting=drafting, revision=revision)
     for flag, value in {**{flag: value for flag, value in planned.items() if flag not in typed}, **typed}.items():
         argv += _spelled(flag, value)
     env = _environment(settings, accelerator)
@@ -124,47 +125,75 @@ def command_of(
     return Command((*argv, *names, "--host", host, "--port", str(PORT)), env, spec_hash, wrapper)
 
 
-def _flags(
+FLAG_ORDER = (
+    "--tensor-parallel-size",
+    "--dtype",
+    "--max-model-len",
+    "--max-num-seqs",
+    "--max-num-batched-tokens",
+    "--gpu-memory-utilization",
+    "--kv-cache-dtype",
+    "--quantization",
+    "--cpu-offload-gb",
+    "--enforce-eager",
+    "--block-size",
+    "--enable-prefix-caching",
+    "--limit-mm-per-prompt",
+    "--mm-processor-kwargs",
+    "--allowed-media-domains",
+    "--speculative-config",
+    "--chat-template",
+    "--safetensors-load-strategy",
+    "--revision",
+    "--shutdown-timeout",
+    "--async-scheduling",
+    "--disable-chunked-mm-input",
+    "--enable-auto-tool-choice",
+    "--tool-call-parser",
+    "--reasoning-parser",
+    "--load-format",
+    "--model-loader-extra-config",
+)
+"""What stands first in a command, in this order; other flags follow as they are declared.
+
+The specification's hash depends on the order: another one would restart every server."""
+
+
+def planned_flags(
     settings: Settings,
     engine: Engine,
     model: Model,
     accelerator: Accelerator,
-    drafting: dict[str, Any] | None,
+    *,
+    drafting: Mapping[str, Any] | None,
     revision: str,
 ) -> dict[str, Any]:
+    """Return every flag that the command may carry with its value, None where the flag is left out.
+
+    A flag has the value of the setting that declares it, save for those that are resolved or put together here.
+    """
     serving = settings.serving
     on_tpu = accelerator.backend is Backend.TPU
-    flags: dict[str, Any] = {
+    chunked = serving.chunked_multimodal_input if serving.chunked_multimodal_input is not None else not on_tpu
+    flags = {one.flag: one.value_in(settings) for one in owned_flags(type(settings)) if one.flag}
+    flags |= {
         "--tensor-parallel-size": engine.tensor_parallel,
-        "--dtype": serving.dtype,
-        "--max-model-len": engine.max_model_len,
         "--max-num-seqs": engine.max_num_seqs,
         "--max-num-batched-tokens": engine.max_num_batched_tokens,
-        "--gpu-memory-utilization": serving.gpu_memory_utilization,
-        "--kv-cache-dtype": engine.kv_cache_dtype,
-        "--quantization": None if serving.quantization == "none" else serving.quantization,
-        "--cpu-offload-gb": serving.cpu_offload_gb or None,
-        "--enforce-eager": serving.enforce_eager or None,
-        "--block-size": serving.block_size,
-        "--enable-prefix-caching": serving.prefix_caching,
         "--limit-mm-per-prompt": {kind: getattr(serving.modalities, kind) for kind in ("image", "audio", "video")},
         "--mm-processor-kwargs": None if serving.vision_tokens is None else {"max_soft_tokens": serving.vision_tokens},
-        "--allowed-media-domains": list(serving.allowed_media_domains or (NO_DOMAIN,)),
+        "--allowed-media-domains": serving.allowed_media_domains or (NO_DOMAIN,),
         "--speculative-config": drafting,
         "--chat-template": TOOLS_TEMPLATE if serving.chat_template == "tools" else serving.chat_template,
-        "--safetensors-load-strategy": serving.safetensors_load_strategy,
         "--revision": revision if _downloads(settings) else None,
         "--shutdown-timeout": SHUTDOWN_S if on_tpu else None,
+        "--disable-chunked-mm-input": None if chunked else True,
+        "--enable-auto-tool-choice": serving.tools or None,
+        "--tool-call-parser": "gemma4" if serving.tools else None,
+        "--reasoning-parser": "gemma4" if serving.reasoning else None,
     }
-    if serving.async_scheduling is not None:
-        flags["--async-scheduling"] = serving.async_scheduling
-    chunked = serving.chunked_multimodal_input if serving.chunked_multimodal_input is not None else not on_tpu
-    flags["--disable-chunked-mm-input"] = None if chunked else True
-    if serving.tools:
-        flags |= {"--enable-auto-tool-choice": True, "--tool-call-parser": "gemma4"}
-    if serving.reasoning:
-        flags["--reasoning-parser"] = "gemma4"
-    return flags | _loader(settings, accelerator, catalog().architectures[model.architecture])
+    flags |= _loader(settings, accelerator, catalog().architectures[model.architecture])
+    return {flag: flags[flag] for flag in (*FLAG_ORDER, *(flag for flag in flags if flag not in FLAG_ORDER))}
 
 
 def load_format(settings: Settings, accelerator: Accelerator) -> str:
@@ -180,12 +209,11 @@ def load_format(settings: Settings, accelerator: Accelerator) -> str:
 
 def _loader(settings: Settings, accelerator: Accelerator, architecture: Architecture) -> dict[str, Any]:
     chosen = load_format(settings, accelerator)
-    if chosen == "auto":
-        return {}
-    flags: dict[str, Any] = {"--load-format": chosen}
-    if chosen == "runai_streamer":
-        flags["--model-loader-extra-config"] = {"concurrency": 16, "memory_limit": streamer_limit_bytes(architecture)}
-    return flags
+    limits = {"concurrency": 16, "memory_limit": streamer_limit_bytes(architecture)}
+    return {
+        "--load-format": None if chosen == "auto" else chosen,
+        "--model-loader-extra-config": limits if chosen == "runai_streamer" else None,
+    }
 
 
 def _speculative_config(
@@ -231,7 +259,7 @@ def _environment(settings: Settings, accelerator: Accelerator) -> dict[str, str]
 
 def _spelled(flag: str, value: Any) -> list[str]:
     known = flag_table().find(flag)
-    if isinstance(value, list) and known is not None and known.many:
+    if isinstance(value, list | tuple) and known is not None and known.many:
         return [flag, *(str(item) for item in value)]
     if value is None:
         return []
@@ -239,7 +267,7 @@ def _spelled(flag: str, value: Any) -> list[str]:
         return [flag]
     if value is False:
         return [known.negative if known and known.negative else f"--no-{flag.removeprefix('--')}"]
-    if isinstance(value, Mapping | list):
+    if isinstance(value, Mapping | list | tuple):
         return [flag, json.dumps(value, separators=(",", ":"))]
     return [flag, f"{value:g}" if isinstance(value, float) else str(value)]
 

@@ -2,58 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from infra.catalog.flags import flag_table
 from infra.errors import Fault
 from infra.image_names import parse_image_name
 from infra.planning.artifacts import vllm_version_of
+from infra.planning.server.flag_owners import SHARED_FLAGS, flag_owners
 from infra.planning.settings.declarations import Settings
-
-MANAGED_FLAGS: Mapping[str, str] = {
-    "--model": "model",
-    "--host": "the program",
-    "--port": "the program",
-    "--uds": "the program",
-    "--grpc": "the program",
-    "--headless": "the program",
-    "--ssl-keyfile": "the program",
-    "--ssl-certfile": "the program",
-    "--config": "the stack file",
-    "--served-model-name": "the program",
-    "--revision": "weights.revision",
-    "--api-key": "access.invokers",
-    "--hf-token": "hfToken",
-    "--tensor-parallel-size": "serving.tensorParallelSize",
-    "--max-model-len": "serving.maxModelLen",
-    "--max-num-seqs": "serving.maxNumSeqs",
-    "--max-num-batched-tokens": "serving.maxNumBatchedTokens",
-    "--gpu-memory-utilization": "serving.gpuMemoryUtilization",
-    "--kv-cache-dtype": "serving.kvCacheDtype",
-    "--quantization": "serving.quantization",
-    "--dtype": "serving.dtype",
-    "--cpu-offload-gb": "serving.cpuOffloadGb",
-    "--enforce-eager": "serving.enforceEager",
-    "--block-size": "serving.blockSize",
-    "--async-scheduling": "serving.asyncScheduling",
-    "--enable-prefix-caching": "serving.prefixCaching",
-    "--disable-chunked-mm-input": "serving.chunkedMultimodalInput",
-    "--allowed-media-domains": "serving.allowedMediaDomains",
-    "--speculative-config": "serving.speculation",
-    "--spec-method": "serving.speculation.method",
-    "--spec-model": "serving.speculation.method",
-    "--spec-tokens": "serving.speculation.tokens",
-    "--limit-mm-per-prompt": "serving.modalities",
-    "--language-model-only": "serving.modalities",
-    "--enable-auto-tool-choice": "serving.tools",
-    "--tool-call-parser": "serving.tools",
-    "--reasoning-parser": "serving.reasoning",
-    "--chat-template": "serving.chatTemplate",
-    "--load-format": "serving.loadFormat",
-    "--model-loader-extra-config": "serving.loadFormat",
-    "--safetensors-load-strategy": "serving.safetensorsLoadStrategy",
-}
-"""Flags that a setting owns, by their main spelling: `vllmArgs` may not set them a second time."""
 
 UNPLANNED_FLAGS = frozenset(
     {
@@ -83,6 +39,7 @@ def check_arguments(settings: Settings) -> list[Fault]:
     With an image of another vLLM than the flag table's, what the table says is a doubt: see `doubtful_arguments`.
     """
     table = flag_table()
+    owners = flag_owners(type(settings))
     faults = []
     seen: dict[str, str] = {}
     for written, value in settings.vllm_args.items():
@@ -90,8 +47,8 @@ def check_arguments(settings: Settings) -> list[Fault]:
         problems = table.check(written, value)
         if not _other_vllm(settings):
             faults += [Fault(key, problem.fact, problem.consequence, problem.fix) for problem in problems]
-        if not problems and main in MANAGED_FLAGS:
-            owner = MANAGED_FLAGS[main]
+        if not problems and main in owners and main not in SHARED_FLAGS:
+            owner = owners[main]
             fix = "Take it out." if owner.startswith("the ") else f"Write {owner} instead, once."
             faults.append(
                 Fault(key, f"{main} is already decided by {owner}.", "The command would carry it twice.", fix)

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
+from pydantic.config import JsonDict
 
 from infra.image_names import parse_image_name
 from infra.planning.settings.cidr import check_range
@@ -104,9 +105,26 @@ DockerHubUser = Annotated[str, _matching(r"[A-Za-z0-9][A-Za-z0-9_-]{1,254}", "my
 Cidr = Annotated[str, AfterValidator(check_range)]
 
 
-def setting(default: Any, meaning: str, example: Any = None, **bounds: Any) -> Any:
-    """A setting with its default, its meaning in a sentence, an example of a good value, and pydantic bounds."""
-    return Field(default, description=meaning, examples=[] if example is None else [example], **bounds)
+def setting(
+    default: Any,
+    meaning: str,
+    example: Any = None,
+    *,
+    flag: str = "",
+    off: str | float | None = None,
+    owns: tuple[str, ...] = (),
+    **bounds: Any,
+) -> Any:
+    """Declare a setting: its default, its meaning in a sentence, an example of a good value, and pydantic bounds.
+
+    `flag` is the flag of `vllm serve` that the setting becomes, with the setting's own value unless server/command.py
+    computes another; the value `off`, like None, leaves the flag out. `owns` are further flags that the setting decides.
+    All of them are refused in `vllmArgs`.
+    """
+    examples = [] if example is None else [example]
+    command: JsonDict = {"flag": flag, "off": off, "owns": [*owns]}
+    declared = command if flag or owns else None
+    return Field(default, description=meaning, examples=examples, json_schema_extra=declared, **bounds)
 
 
 class Group(BaseModel):
@@ -124,9 +142,15 @@ class Speculation(Group):
         "none",
         "Who drafts tokens: nobody, an n-gram match on the prompt, or the MTP assistant trained for the model.",
         "mtp",
+        owns=("--spec-method", "--spec-model"),
     )
     tokens: int | None = setting(
-        None, "Draft tokens a step; default: the assistant's recommendation, 3 for ngram.", 4, ge=1, le=16
+        None,
+        "Draft tokens a step; default: the assistant's recommendation, 3 for ngram.",
+        4,
+        ge=1,
+        le=16,
+        owns=("--spec-tokens",),
     )
 
 
@@ -144,48 +168,93 @@ class Serving(Group):
     """The vLLM server."""
 
     max_model_len: int = setting(
-        8192, "Longest prompt plus answer of one request, tokens.", 16384, ge=256, le=1_048_576
+        8192, "Longest prompt plus answer of one request, tokens.", 16384, ge=256, le=1_048_576, flag="--max-model-len"
     )
-    max_num_seqs: int | None = setting(None, "Requests that run at once; others queue.", 16, ge=1, le=MOST_SEQS)
+    max_num_seqs: int | None = setting(
+        None, "Requests that run at once; others queue.", 16, ge=1, le=MOST_SEQS, flag="--max-num-seqs"
+    )
     max_num_batched_tokens: int | None = setting(
-        None, "Prompt tokens that one step may process; large values cost KV capacity.", 2048, ge=64, le=131_072
+        None,
+        "Prompt tokens that one step may process; large values cost KV capacity.",
+        2048,
+        ge=64,
+        le=131_072,
+        flag="--max-num-batched-tokens",
     )
     gpu_memory_utilization: float = setting(
-        0.90, "Share of device memory that vLLM may plan with (on TPU too).", 0.90, gt=0.05, le=0.99
+        0.90,
+        "Share of device memory that vLLM may plan with (on TPU too).",
+        0.90,
+        gt=0.05,
+        le=0.99,
+        flag="--gpu-memory-utilization",
     )
     kv_cache_dtype: Literal["auto", "bfloat16", "float16", "fp8", "fp8_e4m3", "fp8_e5m2"] = setting(
-        "auto", "Storage type of the KV cache; fp8 halves it where a device holds more than one KV head.", "fp8"
+        "auto",
+        "Storage type of the KV cache; fp8 halves it where a device holds more than one KV head.",
+        "fp8",
+        flag="--kv-cache-dtype",
     )
     quantization: Literal["none", "fp8"] = setting(
-        "none", "Quantise a bf16 checkpoint while loading (GPU only); QAT checkpoints need nothing here.", "fp8"
+        "none",
+        "Quantise a bf16 checkpoint while loading (GPU only); QAT checkpoints need nothing here.",
+        "fp8",
+        flag="--quantization",
+        off="none",
     )
-    dtype: Literal["auto", "bfloat16", "float16"] = setting("bfloat16", "Compute type.", "bfloat16")
+    dtype: Literal["auto", "bfloat16", "float16"] = setting("bfloat16", "Compute type.", "bfloat16", flag="--dtype")
     cpu_offload_gb: float = setting(
-        0, "GiB of weights kept in host memory, per GPU; each costs decode speed.", 5, ge=0, le=160
+        0,
+        "GiB of weights kept in host memory, per GPU; each costs decode speed.",
+        5,
+        ge=0,
+        le=160,
+        flag="--cpu-offload-gb",
+        off=0,
     )
     enforce_eager: bool = setting(
-        False, "Skip CUDA graphs: a faster start, slower decoding (GPU; on TPU it puts the compilation off).", True
+        False,
+        "Skip CUDA graphs: a faster start, slower decoding (GPU; on TPU it puts the compilation off).",
+        True,
+        flag="--enforce-eager",
+        off=False,
     )
     tensor_parallel_size: int | None = setting(
-        None, "Devices that share one model; default: all of the accelerator.", 2, ge=1, le=8
+        None,
+        "Devices that share one model; default: all of the accelerator.",
+        2,
+        ge=1,
+        le=8,
+        flag="--tensor-parallel-size",
     )
     block_size: Annotated[Literal[16, 32, 64, 128, 256], BeforeValidator(_whole)] | None = setting(
-        None, "Tokens a KV page; default: vLLM's own choice.", 32
+        None, "Tokens a KV page; default: vLLM's own choice.", 32, flag="--block-size"
     )
     async_scheduling: bool | None = setting(
-        None, "Overlap scheduling with the device; default: vLLM's own choice.", True
+        None, "Overlap scheduling with the device; default: vLLM's own choice.", True, flag="--async-scheduling"
     )
-    prefix_caching: bool = setting(True, "Reuse the KV cache of a shared prompt prefix.", True)
+    prefix_caching: bool = setting(
+        True, "Reuse the KV cache of a shared prompt prefix.", True, flag="--enable-prefix-caching"
+    )
     chunked_multimodal_input: bool | None = setting(
-        None, "Whether an image may be split between two steps; default: not on TPU, else vLLM's choice.", False
+        None,
+        "Whether an image may be split between two steps; default: not on TPU, else vLLM's choice.",
+        False,
+        flag="--disable-chunked-mm-input",
     )
-    speculation: Speculation = setting(Speculation(), "Speculative decoding.")
-    modalities: Modalities = setting(Modalities(), "Items other than text that a request may carry.")
+    speculation: Speculation = setting(Speculation(), "Speculative decoding.", flag="--speculative-config")
+    modalities: Modalities = setting(
+        Modalities(),
+        "Items other than text that a request may carry.",
+        flag="--limit-mm-per-prompt",
+        owns=("--language-model-only",),
+    )
     vision_tokens: Annotated[Literal[70, 140, 280, 560, 1120], BeforeValidator(_whole)] | None = setting(
         None,
         "Most prompt tokens of one image, more for finer detail; a request may ask for another budget. Default: the "
         "model's own, 280.",
         560,
+        flag="--mm-processor-kwargs",
     )
     allowed_media_domains: tuple[Domain, ...] = setting(
         (),
@@ -193,26 +262,37 @@ class Serving(Group):
         "default: none, so that media come as data: URLs.",
         ["images.example.com"],
         max_length=64,
+        flag="--allowed-media-domains",
     )
     tools: bool = setting(
         True,
         "Parse tool calls (parser gemma4) and let the model choose to call; chatTemplate says in which words it is told.",
         True,
+        flag="--enable-auto-tool-choice",
+        owns=("--tool-call-parser",),
     )
-    reasoning: bool = setting(True, "Split the thinking off into message.reasoning (parser gemma4).", True)
+    reasoning: bool = setting(
+        True, "Split the thinking off into message.reasoning (parser gemma4).", True, flag="--reasoning-parser"
+    )
     chat_template: TemplatePath | None = setting(
         None,
         "Absolute path of a chat template inside the image, or tools: the one that vLLM's GPU image holds for Gemma 4's "
         "tool calls; default: the checkpoint's own.",
         "/templates/tools.jinja",
+        flag="--chat-template",
     )
     load_format: Literal["auto", "safetensors", "runai_streamer"] | None = setting(
-        None, "How weights are read; default: the streamer on Cloud Run, else vLLM's choice.", "runai_streamer"
+        None,
+        "How weights are read; default: the streamer on Cloud Run, else vLLM's choice.",
+        "runai_streamer",
+        flag="--load-format",
+        owns=("--model-loader-extra-config",),
     )
     safetensors_load_strategy: Literal["eager", "lazy", "prefetch"] | None = setting(
         None,
         "How safetensors files are read when the streamer does not; lazy maps them, slow over a mounted bucket.",
         "prefetch",
+        flag="--safetensors-load-strategy",
     )
     cuda_compatibility: Literal["auto", "always", "never"] = setting(
         "auto",
@@ -320,7 +400,7 @@ class Weights(Group):
         "mount", "mount: a read-only Cloud Storage FUSE volume; stream: gs:// read by the server itself.", "mount"
     )
     revision: Commit | None = setting(
-        None, "Commit of the model repository; default: the pinned one, else main.", "0123abc"
+        None, "Commit of the model repository; default: the pinned one, else main.", "0123abc", flag="--revision"
     )
     protect: bool = setting(False, "Refuse to delete the bucket with the stack.", True)
 
@@ -328,7 +408,9 @@ class Weights(Group):
 class Access(Group):
     """Who may do what."""
 
-    invokers: tuple[Member, ...] = setting((), "Members that may call the endpoint.", ["group:ml@example.com"])
+    invokers: tuple[Member, ...] = setting(
+        (), "Members that may call the endpoint.", ["group:ml@example.com"], owns=("--api-key",)
+    )
     deployers: tuple[Member, ...] = setting(
         (),
         "Members that run `pulumi up`: may take identity tokens of the stack's invoker account for the check.",
@@ -384,7 +466,7 @@ class Network(Group):
 class Settings(Group):
     """Everything that a stack file may say under `gemma4:`."""
 
-    model: str = setting(..., "Catalog id of the model.", "gemma-4-12b-it-qat-w4a16")
+    model: str = setting(..., "Catalog id of the model.", "gemma-4-12b-it-qat-w4a16", owns=("--model",))
     accelerator: str = setting(..., "Catalog id of the accelerator.", "l4")
     profile: Profile = setting("balanced", "What to tune for: latency | balanced | throughput.", "balanced")
     region: Region | None = setting(
@@ -410,6 +492,7 @@ class Settings(Group):
         False,
         "Hugging Face token, only ever set with `pulumi config set --secret gemma4:hfToken`. Gemma 4 is not gated and "
         "needs none; with one, the Hub answers more requests before it slows down.",
+        owns=("--hf-token",),
     )
     hf_token_secret: SecretName | None = setting(
         None, "An existing Secret Manager secret that holds the token.", "hf-token"

@@ -21,7 +21,8 @@ from infra.planning.server.command import (
     command_of,
     default_batched_tokens,
 )
-from infra.planning.server.user_flags import MANAGED_FLAGS, UNPLANNED_FLAGS
+from infra.planning.server.flag_owners import MANAGED_FLAGS
+from infra.planning.server.user_flags import UNPLANNED_FLAGS
 from infra.planning.settings.stackfile import read_stack, stack_names
 from tests.projects import ROOT
 
