@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from pulumi.runtime import mocks
 
+from containers.tpu.gemma4_supervisor.desired_spec import parse
 from infra.google.logs import LogSource
 from infra.google.tpu_types import queued_resource_body
 from infra.ops.program import REDACTED, Registration, Run, run_program
@@ -110,10 +111,7 @@ class TestTheRequest:
         first, kept = only(ran, "QueuedResource").inputs["metadata"], only(ran, "ServingSpec").inputs["metadata"]
         assert kept == {key: value for key, value in first.items() if key != "enable-guest-attributes"}
 
-    def test_the_supervisor_reads_the_spec(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.syspath_prepend(str(ROOT / "containers/tpu"))
-        from gemma4_supervisor.spec import parse  # type: ignore[import-not-found]
-
+    def test_the_supervisor_reads_the_spec(self, name: str) -> None:
         text = only(shipped(name), "ServingSpec").inputs["metadata"]["gemma4-spec"]
         spec = parse(text, Path("/dev/shm/weights"))
         assert spec.command("10.8.0.66")[:2] == ("vllm", "serve")

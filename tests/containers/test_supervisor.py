@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from containers.tpu import parcel
+from containers import archive
 from tests.containers.test_supervisor_parts import first_column
 from tests.fakes.docker import Behaviour, _Vllm
 from tests.fakes.google.wire import error_body
@@ -135,8 +135,8 @@ class TestAChange:
         tpu = TpuMachine(tmp_path)
         for name in QUICK:
             del tpu.environ[f"GEMMA4_{name}"]
-        tpu.program.write_bytes(parcel.archive())
-        tpu.metadata.set("gemma4-supervisor", parcel.supervisor())
+        tpu.program.write_bytes(archive.archive())
+        tpu.metadata.set("gemma4-supervisor", archive.supervisor())
         tpu.stage()
         tpu.want("spec-a")
         tpu.start()
@@ -395,7 +395,7 @@ class TestAContainerThatDoesNotComeUp:
     @pytest.mark.parametrize(
         ("behaviour", "word"),
         [
-            (Behaviour(dies_with=1, last_words="ValueError: head_dim 512"), "head_dim 512"),
+            (Behaviour(dies_with=1, last_output="ValueError: head_dim 512"), "head_dim 512"),
             (Behaviour(dies_with=137), "out of memory"),
             (Behaviour(generates=False), "EngineCore encountered an issue"),
         ],
@@ -469,7 +469,7 @@ class TestAServerThatFalls:
         serving.machine.docker.behaviour("spec-a").generates = False
         serving.until(lambda: serving.machine.firewall.state == "closed", "the port to close")
         serving.until_trouble("serving")
-        serving.until(lambda: serving.status["stage"] == "unwell", "the status to say so")
+        serving.until(lambda: serving.status["stage"] == "unhealthy", "the status to say so")
         serving.machine.docker.behaviour("spec-a").generates = True
         serving.until_serving("spec-a")
         assert serving.container.id == before
@@ -497,7 +497,7 @@ class TestAServerThatFalls:
         assert serving.container.id == before
 
     def test_ill_for_long_is_started_afresh(self, tmp_path: Path) -> None:
-        tpu = TpuMachine(tmp_path, UNWELL_S="0.2")
+        tpu = TpuMachine(tmp_path, UNHEALTHY_S="0.2")
         tpu.stage()
         tpu.want("spec-a")
         tpu.start()
@@ -528,7 +528,7 @@ class TestLoadIsNoIllness:
     @pytest.fixture
     def loaded(self, tmp_path: Path) -> Iterator[TpuMachine]:
         """Serves spec-b, which has not proven itself, after spec-a, which has; patience is short."""
-        tpu = TpuMachine(tmp_path, GENERATION_TIMEOUT_S="0.2", UNWELL_S="2", STABLE_S="60")
+        tpu = TpuMachine(tmp_path, GENERATION_TIMEOUT_S="0.2", UNHEALTHY_S="2", STABLE_S="60")
         tpu.stage()
         tpu.want("spec-a")
         tpu.start()
@@ -607,7 +607,7 @@ class TestAServerThatHangs:
         ids=["healthy but cannot generate", "its event loop stands still"],
     )
     def test_is_started_afresh_in_time_and_open_until_then(self, tmp_path: Path, behaviour: Behaviour) -> None:
-        tpu = TpuMachine(tmp_path, GENERATION_TIMEOUT_S="0.3", UNWELL_S="0.4")
+        tpu = TpuMachine(tmp_path, GENERATION_TIMEOUT_S="0.3", UNHEALTHY_S="0.4")
         tpu.stage()
         tpu.want("spec-a")
         tpu.start()
@@ -666,7 +666,7 @@ class TestASupervisorThatEnds:
     def test_and_forgets_everything_still_adopts_it(self, serving: TpuMachine) -> None:
         before = serving.container.id
         serving.kill()
-        (serving.state / "record.json").write_text("{half a rec")
+        (serving.state / "state.json").write_text("{half a rec")
         serving.start()
         serving.until(lambda: serving.said("adopted"), "the adoption")
         serving.until_serving("spec-a")
@@ -797,7 +797,7 @@ class TestAnUpgradeOfTheSupervisor:
         assert serving.status["supervisor"] == version
         serving.want("spec-b")
         serving.until_serving("spec-b")
-        serving.metadata.set("gemma4-supervisor", parcel.encoded(serving.program.read_bytes()))
+        serving.metadata.set("gemma4-supervisor", archive.encoded(serving.program.read_bytes()))
         serving.until(lambda: not serving.errors, "the error to go")
 
 
@@ -832,4 +832,4 @@ def _weights(tpu: TpuMachine, prefix: str = PREFIX) -> dict[str, str]:
 
 def _changed_program(first_lines: str = "# another version\n") -> str:
     """The same program but for the beginning of its entry."""
-    return parcel.encoded(parcel.archive(first_lines))
+    return archive.encoded(archive.archive(first_lines))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from containers.tpu import parcel
+from containers import archive
 from tests.fakes.machine import Machine
 from tests.fakes.metadata import FakeMetadata
 
@@ -25,7 +25,7 @@ class Boot:
     """A machine at boot. `tools` is a folder that is the whole PATH."""
 
     def __init__(self, folder: Path) -> None:
-        self.metadata = FakeMetadata(gemma4_supervisor=parcel.supervisor())
+        self.metadata = FakeMetadata(gemma4_supervisor=archive.supervisor())
         self.machine = Machine(folder)
         self.tools, self.state, self.units = folder / "tools", folder / "state", folder / "units"
         self.tools.mkdir()
@@ -38,7 +38,7 @@ class Boot:
             (self.tools / name).symlink_to(self.machine.bin / name)
         (self.tools / "python3").symlink_to(sys.executable)
         self.script = folder / "startup-script"
-        self.script.write_text(parcel.startup_script())
+        self.script.write_text(archive.startup_script())
 
     def run(self, tries: int = 3) -> subprocess.CompletedProcess[str]:
         environ = {
@@ -75,7 +75,7 @@ class TestTheStartupScript:
     def test_puts_the_supervisor_into_place_and_starts_it(self, boot: Boot) -> None:
         done = boot.run()
         assert done.returncode == 0, done.stdout + done.stderr
-        assert (boot.state / "supervisor.pyz").read_bytes() == parcel.archive()
+        assert (boot.state / "supervisor.pyz").read_bytes() == archive.archive()
         assert boot.state.stat().st_mode & 0o777 == 0o700
         unit = (boot.units / "gemma4-supervisor.service").read_text()
         assert "supervisor.pyz run" in unit
@@ -97,8 +97,8 @@ class TestTheStartupScript:
     def test_brings_a_newer_supervisor_at_a_reboot(self, boot: Boot) -> None:
         boot.run()
         boot.did()
-        newer = parcel.archive("# newer\n")
-        boot.metadata.set("gemma4-supervisor", parcel.encoded(newer))
+        newer = archive.archive("# newer\n")
+        boot.metadata.set("gemma4-supervisor", archive.encoded(newer))
         boot.run()
         assert (boot.state / "supervisor.pyz").read_bytes() == newer
         assert "systemctl --no-block restart gemma4-supervisor.service" in boot.did()
@@ -162,6 +162,6 @@ class TestTheStartupScript:
         assert "Failed to connect to bus" in done.stderr
 
     def test_never_traces_and_asks_no_package_manager(self) -> None:
-        words = [line.split("#")[0] for line in parcel.startup_script().splitlines()]
+        words = [line.split("#")[0] for line in archive.startup_script().splitlines()]
         text = "\n".join(words)
         assert not any(word in text for word in ("set -x", "set -o xtrace", "gcloud", "apt", "pip ", "snap"))

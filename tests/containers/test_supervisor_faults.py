@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from containers.tpu import parcel
+from containers import archive
 from tests.containers.test_supervisor_parts import README
 from tests.fakes.metadata import MAINTENANCE
 from tests.fakes.tpu_machine import TpuMachine
@@ -68,10 +68,10 @@ class TestAFullDisk:
 
     def test_is_reported_and_stops_no_change(self, serving: TpuMachine) -> None:
         assert serving.process
-        full = serving.state / ".record.json.new"
+        full = serving.state / ".state.json.new"
         full.mkdir()
         serving.want("spec-b")
-        assert "docker system df" in serving.until_trouble("disk", "record.json")
+        assert "docker system df" in serving.until_trouble("disk", "state.json")
         serving.until_serving("spec-b")
         serving.machine.docker.behaviour("spec-b").generates = False
         serving.until(lambda: serving.machine.firewall.state == "closed", "the port to close")
@@ -79,8 +79,8 @@ class TestAFullDisk:
         full.rmdir()
         serving.until(lambda: not serving.errors, "the all-clear")
         assert serving.process.poll() is None
-        record = json.loads((serving.state / "record.json").read_text())
-        assert record["current"]["spec"]["hash"] == "spec-b"
+        state = json.loads((serving.state / "state.json").read_text())
+        assert state["current"]["spec"]["hash"] == "spec-b"
 
     def test_leaves_the_guest_attributes_where_the_file_cannot_be_written(self, serving: TpuMachine) -> None:
         assert serving.process
@@ -95,7 +95,7 @@ class TestAFullDisk:
 
     def test_keeps_the_program_that_runs(self, serving: TpuMachine) -> None:
         (serving.state / "incoming.pyz").mkdir()
-        serving.metadata.set("gemma4-supervisor", parcel.encoded(parcel.archive("# another\n")))
+        serving.metadata.set("gemma4-supervisor", archive.encoded(archive.archive("# another\n")))
         serving.until_trouble("supervisor", "directory")
         serving.want("spec-b")
         serving.until_serving("spec-b")
@@ -133,7 +133,7 @@ class TestDocker:
         serving.start()
         serving.until_trouble("docker", "Docker is not running")
         assert serving.status["stage"] in stages()
-        serving.metadata.set("gemma4-supervisor", parcel.encoded(parcel.archive("# a better one\n")))
+        serving.metadata.set("gemma4-supervisor", archive.encoded(archive.archive("# a better one\n")))
         serving.until(lambda: serving.said("upgrade"), "the upgrade")
         serving.machine.docker.down = False
         serving.until_serving("spec-a")
@@ -147,7 +147,7 @@ class TestDocker:
 
     def test_that_quotes_no_text_is_understood(self, serving: TpuMachine) -> None:
         assert serving.process
-        serving.machine.docker.behaviour("spec-a").last_words = "bad \udcff byte"
+        serving.machine.docker.behaviour("spec-a").last_output = "bad \udcff byte"
         serving.container.end(1)
         serving.until(lambda: "run spec-a" in serving.machine.doings, "spec-a again")
         serving.until_serving("spec-a")
@@ -173,15 +173,15 @@ class TestAFaultOfOurs:
         [
             "import gemma4_supervisor.probe as it\nit.Server.look = lambda self: 1 / 0\n",
             "import gemma4_supervisor.preparation as it\nit.Preparation._weights = lambda self: 1 / 0\n",
-            "import gemma4_supervisor.keeper as it\nit.Keeper._on_spec = lambda self, text: 1 / 0\n",
+            "import gemma4_supervisor.controller as it\nit.Controller._on_spec = lambda self, text: 1 / 0\n",
         ],
         ids=["in a probe", "in a preparation that waits for something else", "on the main thread"],
     )
     def test_ends_the_supervisor_and_nothing_else(self, serving: TpuMachine, fault: str) -> None:
         serving.kill()
         before = serving.container.id
-        serving.metadata.set("gemma4-supervisor", parcel.encoded(parcel.archive(fault)))
-        serving.program.write_bytes(parcel.archive(fault))
+        serving.metadata.set("gemma4-supervisor", archive.encoded(archive.archive(fault)))
+        serving.program.write_bytes(archive.archive(fault))
         serving.want("spec-b", image="missing:1")
         serving.environ["GEMMA4_REPORT_S"] = "30"  # longer than one life of it
         serving.start()
@@ -201,8 +201,8 @@ class TestAContainer:
 
     def test_is_known_by_a_version_that_computes_another_fingerprint(self, serving: TpuMachine) -> None:
         before = serving.container.id
-        other = "import gemma4_supervisor.spec as it\nit._OF_THE_CONTAINER += ('model',)\n"
-        serving.metadata.set("gemma4-supervisor", parcel.encoded(parcel.archive(other)))
+        other = "import gemma4_supervisor.desired_spec as it\nit._OF_THE_CONTAINER += ('model',)\n"
+        serving.metadata.set("gemma4-supervisor", archive.encoded(archive.archive(other)))
         serving.until(lambda: serving.said("adopted"), "the adoption")
         serving.until(lambda: len(serving.said("wanted")) == 2, "the wish")
         serving.until_serving("spec-a")
@@ -211,12 +211,12 @@ class TestAContainer:
 
     def test_that_is_not_known_is_left_by_its_callers_before_it_is_stopped(self, serving: TpuMachine) -> None:
         serving.kill()
-        record = serving.state / "record.json"
-        kept: dict[str, Any] = json.loads(record.read_text())
+        state = serving.state / "state.json"
+        kept: dict[str, Any] = json.loads(state.read_text())
         for run in (kept["current"], kept["good"]):
             run["label"] = "of another one"
             run["spec"]["env"] = {}
-        record.write_text(json.dumps(kept))
+        state.write_text(json.dumps(kept))
         serving.want("spec-a", env={})
         serving.start()
         serving.until(lambda: "run spec-a" in serving.machine.doings, "a known one")
@@ -227,7 +227,7 @@ class TestAContainer:
 
     def test_that_is_not_known_serves_until_another_is_ready(self, serving: TpuMachine) -> None:
         serving.kill()
-        (serving.state / "record.json").unlink()
+        (serving.state / "state.json").unlink()
         serving.want("spec-b", image="missing:1")
         serving.start()
         serving.until_trouble("image")

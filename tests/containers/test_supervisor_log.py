@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from containers.tpu import parcel
+from containers import archive
 from containers.tpu.gemma4_supervisor import cloud_log
 from containers.tpu.gemma4_supervisor.cloud_log import MOST_WAITING, CloudLog
-from containers.tpu.gemma4_supervisor.containers import Docker, DockerError
-from containers.tpu.gemma4_supervisor.journal import Journal
-from containers.tpu.gemma4_supervisor.metadata import Metadata
-from containers.tpu.gemma4_supervisor.output import Output, severity
-from containers.tpu.gemma4_supervisor.settings import Settings
+from containers.tpu.gemma4_supervisor.docker import Docker, DockerError
+from containers.tpu.gemma4_supervisor.log import Log
+from containers.tpu.gemma4_supervisor.metadata_server import MetadataServer
+from containers.tpu.gemma4_supervisor.server_output import ServerOutput, severity
+from containers.tpu.gemma4_supervisor.supervisor_settings import SupervisorSettings
 from containers.tpu.gemma4_supervisor.web import Reply, Unreachable
 from infra.google.logs import LogSource
 from infra.google.provider_settings import Access, Api
@@ -44,7 +44,7 @@ class TestWhatAnOperatorReads:
         self, serving: TpuMachine, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         words = "ValueError: No available memory for the cache blocks.\nEngine core failed to start."
-        serving.machine.docker.behaviour("spec-a").last_words = words
+        serving.machine.docker.behaviour("spec-a").last_output = words
         serving.container.end(1)
         serving.until(lambda: "run spec-a" in serving.machine.doings, "the next start")
         serving.until_serving("spec-a")
@@ -105,7 +105,7 @@ class TestWhatAnOperatorReads:
         assert any("Told to stop" in text for text in written(serving, "end"))
 
     def test_has_the_last_words_of_a_supervisor_that_gives_way(self, serving: TpuMachine) -> None:
-        serving.metadata.set("gemma4-supervisor", parcel.encoded(parcel.archive("# another version\n")))
+        serving.metadata.set("gemma4-supervisor", archive.encoded(archive.archive("# another version\n")))
         serving.until(lambda: len(serving.said("begin")) == 2, "the new version")
         assert written(serving, "upgrade")
 
@@ -171,11 +171,11 @@ class TestCloudLoggingThatTakesNothing:
 class TestEntriesThatWait:
     @pytest.fixture
     def log(self, monkeypatch: pytest.MonkeyPatch) -> CloudLog:
-        journal, settings = Journal(io.StringIO()), Settings()
-        metadata = Metadata(settings, journal)
+        log, settings = Log(io.StringIO()), SupervisorSettings()
+        metadata = MetadataServer(settings, log)
         monkeypatch.setattr(metadata, "read", lambda path: json.dumps(LOG))
         monkeypatch.setattr(metadata, "token", lambda: "token")
-        return CloudLog(settings, metadata, journal)
+        return CloudLog(settings, metadata, log)
 
     def test_are_so_many_and_the_oldest_are_lost(self, log: CloudLog, monkeypatch: pytest.MonkeyPatch) -> None:
         sent: list[list[str]] = []
@@ -224,7 +224,7 @@ class TestEntriesThatWait:
             return Reply(status, {}, b"invalid")
 
         monkeypatch.setattr(cloud_log, "call", refuse)
-        monkeypatch.setattr(log._journal, "listener", log.add)
+        monkeypatch.setattr(log._log, "listener", log.add)
         for _ in range(3):
             log.add({"severity": "INFO", "time": "", "event": "e", "message": "m"})
             log.flush()
@@ -234,7 +234,7 @@ class TestEntriesThatWait:
 
 class TestTheServersOutput:
     def test_is_read_with_its_times_and_a_progress_bar_as_its_last_state(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        docker = Docker(Settings(), Journal(io.StringIO()))
+        docker = Docker(SupervisorSettings(), Log(io.StringIO()))
         text = (
             "2026-11-21T10:00:02.000000000Z INFO second\n"
             "2026-11-21T10:00:01.000000000Z Loading:   0%\nLoading:  50%\nLoading: 100%\n"
@@ -248,7 +248,7 @@ class TestTheServersOutput:
         ]
 
     def test_is_left_for_the_next_time_where_docker_does_not_answer(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        docker, seen = Docker(Settings(), Journal(io.StringIO())), list[tuple[str, ...]]()
+        docker, seen = Docker(SupervisorSettings(), Log(io.StringIO())), list[tuple[str, ...]]()
         answers: list[Any] = [DockerError("no"), [("2026-1", "a")], [("2026-1", "a"), ("2026-2", "b")]]
 
         def lines(*_: object) -> Any:
@@ -258,19 +258,19 @@ class TestTheServersOutput:
             return answer
 
         monkeypatch.setattr(docker, "lines", lines)
-        output = Output(docker, lambda *line: seen.append(line))
+        output = ServerOutput(docker, lambda *line: seen.append(line))
         for _ in range(3):
             output.collect()
         assert seen == [("DEFAULT", "2026-1", "a"), ("DEFAULT", "2026-2", "b")]
 
     def test_may_have_two_lines_of_one_moment(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        docker, seen = Docker(Settings(), Journal(io.StringIO())), list[str]()
+        docker, seen = Docker(SupervisorSettings(), Log(io.StringIO())), list[str]()
         answers = [
             [("2026-1", "a"), ("2026-2", "b"), ("2026-2", "c")],
             [("2026-2", "b"), ("2026-2", "c"), ("2026-3", "d")],
         ]
         monkeypatch.setattr(docker, "lines", lambda *_: answers.pop(0))
-        output = Output(docker, lambda _severity, _stamp, text: seen.append(text))
+        output = ServerOutput(docker, lambda _severity, _stamp, text: seen.append(text))
         output.collect()
         output.collect()
         assert seen == ["a", "b", "c", "d"]

@@ -16,25 +16,25 @@ from typing import Any
 
 import pytest
 
-from containers.tpu import parcel
+from containers import archive
+from containers.tpu.gemma4_supervisor import desired_spec as specification
 from containers.tpu.gemma4_supervisor import preparation, probe
-from containers.tpu.gemma4_supervisor import spec as specification
-from containers.tpu.gemma4_supervisor.containers import Abandoned, Docker, explain, write_private
-from containers.tpu.gemma4_supervisor.gate import callers
+from containers.tpu.gemma4_supervisor.context import Context
+from containers.tpu.gemma4_supervisor.desired_spec import SpecError, parse
+from containers.tpu.gemma4_supervisor.docker import Abandoned, Docker, explain, write_private
+from containers.tpu.gemma4_supervisor.firewall import remote_connections
 from containers.tpu.gemma4_supervisor.huggingface import token_files, unnamed_models
-from containers.tpu.gemma4_supervisor.journal import Journal
-from containers.tpu.gemma4_supervisor.metadata import Metadata
-from containers.tpu.gemma4_supervisor.output import Output
+from containers.tpu.gemma4_supervisor.log import Log
+from containers.tpu.gemma4_supervisor.machine_status import MachineStatus
+from containers.tpu.gemma4_supervisor.metadata_server import MetadataServer
 from containers.tpu.gemma4_supervisor.probe import Condition
-from containers.tpu.gemma4_supervisor.record import Record
-from containers.tpu.gemma4_supervisor.service import Phase
-from containers.tpu.gemma4_supervisor.settings import Settings, backoff
-from containers.tpu.gemma4_supervisor.spec import SpecError, parse
-from containers.tpu.gemma4_supervisor.status import Status
-from containers.tpu.gemma4_supervisor.tools import Tools
+from containers.tpu.gemma4_supervisor.server_lifecycle import Phase
+from containers.tpu.gemma4_supervisor.server_output import ServerOutput
+from containers.tpu.gemma4_supervisor.state import SavedState
+from containers.tpu.gemma4_supervisor.supervisor_settings import SupervisorSettings, backoff
 from containers.tpu.gemma4_supervisor.web import Reply, TimedOut, Unreachable
 
-FOLDER = Path(parcel.__file__).parent
+FOLDER = archive.TPU
 README = (FOLDER / "README.md").read_text()
 ROOT = Path("/dev/shm/weights")
 VALUE_MAX, METADATA_MAX = 256 * 1024, 512 * 1024  # bytes, limits of the metadata server
@@ -58,46 +58,46 @@ def parsed(**changes: Any) -> specification.Spec:
     return parse(json.dumps({**SPEC, **changes}), ROOT)
 
 
-class TestTheParcel:
+class TestTheArchive:
     def test_fits_into_the_nodes_metadata_with_room_for_the_rest(self) -> None:
-        values = [parcel.startup_script(), parcel.supervisor()]
+        values = [archive.startup_script(), archive.supervisor()]
         assert max(map(len, values)) < VALUE_MAX * 3 // 4
         assert sum(map(len, values)) < METADATA_MAX // 2
 
     def test_is_the_same_wherever_it_is_made(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        here = parcel.archive()
-        for path in [*FOLDER.glob("*.service"), *(FOLDER / parcel.PACKAGE).glob("*.py")]:
+        here = archive.archive()
+        for path in [*FOLDER.glob("*.service"), *(FOLDER / archive.PACKAGE).glob("*.py")]:
             copy = tmp_path / path.relative_to(FOLDER)
             copy.parent.mkdir(exist_ok=True)
             copy.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))  # a checkout on Windows, at another time
-        monkeypatch.setattr(parcel, "HERE", tmp_path)
-        assert parcel.archive() == here
+        monkeypatch.setattr(archive, "TPU", tmp_path)
+        assert archive.archive() == here
 
     def test_is_the_same_whatever_the_comments_say(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        here = parcel.archive()
-        (tmp_path / parcel.UNIT).write_text((FOLDER / parcel.UNIT).read_text())
-        for path in (FOLDER / parcel.PACKAGE).glob("*.py"):
+        here = archive.archive()
+        (tmp_path / archive.UNIT).write_text((FOLDER / archive.UNIT).read_text())
+        for path in (FOLDER / archive.PACKAGE).glob("*.py"):
             copy = tmp_path / path.relative_to(FOLDER)
             copy.parent.mkdir(exist_ok=True)
             text = re.sub(r'^( *""")(?=\w)', r"\1Other words. ", path.read_text(), flags=re.MULTILINE)
             copy.write_text(text.replace("\nimport ", "\n\n# Why.\nimport ") + "\n# The end.\n")
-        monkeypatch.setattr(parcel, "HERE", tmp_path)
-        assert parcel.archive() == here
+        monkeypatch.setattr(archive, "TPU", tmp_path)
+        assert archive.archive() == here
 
     def test_is_another_for_another_line_of_code(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        here = parcel.archive()
+        here = archive.archive()
         shutil.copytree(FOLDER, tmp_path / "tpu")
-        monkeypatch.setattr(parcel, "HERE", tmp_path / "tpu")
-        assert parcel.archive() == here
-        settings = tmp_path / "tpu" / parcel.PACKAGE / "settings.py"
+        monkeypatch.setattr(archive, "TPU", tmp_path / "tpu")
+        assert archive.archive() == here
+        settings = tmp_path / "tpu" / archive.PACKAGE / "supervisor_settings.py"
         settings.write_text(settings.read_text().replace("probe_s: float = 10", "probe_s: float = 11"))
-        assert parcel.archive() != here
+        assert archive.archive() != here
 
     def test_is_the_same_program_without_its_words(self) -> None:
-        for path in (FOLDER / parcel.PACKAGE).glob("*.py"):
+        for path in (FOLDER / archive.PACKAGE).glob("*.py"):
             text = path.read_text()
-            assert ast.dump(wordless(parcel.bare(text))) == ast.dump(wordless(text)), path
-            assert "# " not in re.sub(r"\".*?\"", "", parcel.bare(text)), path
+            assert ast.dump(wordless(archive.bare(text))) == ast.dump(wordless(text)), path
+            assert "# " not in re.sub(r"\".*?\"", "", archive.bare(text)), path
 
     @pytest.mark.parametrize(
         ("code", "expected"),
@@ -109,14 +109,14 @@ class TestTheParcel:
         ],
     )
     def test_leaves_out_words_alone(self, code: str, expected: str) -> None:
-        assert parcel.bare(code) == expected
+        assert archive.bare(code) == expected
 
     def test_depends_on_no_compressor(self) -> None:
-        with zipfile.ZipFile(io.BytesIO(parcel.archive())) as archive:
-            assert {entry.compress_type for entry in archive.infolist()} == {zipfile.ZIP_STORED}
+        with zipfile.ZipFile(io.BytesIO(archive.archive())) as packed:
+            assert {entry.compress_type for entry in packed.infolist()} == {zipfile.ZIP_STORED}
 
     def test_is_python_as_the_slice_has_it(self) -> None:
-        for path in (FOLDER / parcel.PACKAGE).glob("*.py"):
+        for path in (FOLDER / archive.PACKAGE).glob("*.py"):
             tree = ast.parse(path.read_text(), feature_version=(3, 10))
             names = {
                 node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level
@@ -212,14 +212,14 @@ class TestTheReadme:
 
     def test_names_every_stage_from_the_first_on(self, tmp_path: Path) -> None:
         (row,) = [line for line in README.splitlines() if line.startswith("| `stage` |")]
-        Status(Journal(io.StringIO()), tmp_path / "status.json", lambda text: None, 10, 60).set(any=1)
+        MachineStatus(Log(io.StringIO()), tmp_path / "status.json", lambda text: None, 10, 60).set(any=1)
         first = json.loads((tmp_path / "status.json").read_text())["stage"]
         assert {first, *(phase.value for phase in Phase), "bootstrap"} == set(re.findall(r"`([a-z]+)`", row)) - {
             "stage"
         }
 
     def test_names_every_event_of_the_journal(self) -> None:
-        found = _words_in_code(r"journal\.(?:info|warning|error)\(\s*\"([a-z-]+)\"")
+        found = _words_in_code(r"log\.(?:info|warning|error)\(\s*\"([a-z-]+)\"")
         found |= _words_in_code(r"self\.(?:info|warning|error)\(\s*\"([a-z-]+)\"") | {
             "trouble",
             "recovered",
@@ -232,14 +232,14 @@ class TestTheReadme:
 class TestTheJournal:
     def test_blots_out_what_is_secret_in_every_form(self) -> None:
         stream = io.StringIO()
-        journal = Journal(stream)
-        journal.hide("ya29.secret")
-        journal.error("fault", 'docker said: {"auth": "eWEyOS5zZWNyZXQ="}', stack="token=ya29.secret")
+        log = Log(stream)
+        log.hide("ya29.secret")
+        log.error("fault", 'docker said: {"auth": "eWEyOS5zZWNyZXQ="}', stack="token=ya29.secret")
         assert "secret" not in stream.getvalue().replace("[secret]", "")
         assert "eWEyOS5zZWNyZXQ=" not in stream.getvalue()
 
     def test_keeps_beginning_and_end_of_what_is_endless(self) -> None:
-        text = Journal(io.StringIO()).clean("begin" + "x" * 100_000 + "end")
+        text = Log(io.StringIO()).clean("begin" + "x" * 100_000 + "end")
         assert len(text) < 2100
         assert text.startswith("begin")
         assert text.endswith("end")
@@ -256,7 +256,7 @@ class TestTheStatus:
                 may_arrive.wait(5)
             arrived.append(json.loads(text))
 
-        status = Status(Journal(io.StringIO()), tmp_path / "status.json", publish, 60, 60)
+        status = MachineStatus(Log(io.StringIO()), tmp_path / "status.json", publish, 60, 60)
         status.set(stage="serving")
         assert on_its_way.wait(5)
         threading.Timer(0.1, may_arrive.set).start()
@@ -265,7 +265,7 @@ class TestTheStatus:
 
     def test_keeps_what_ends_the_supervisor_though_another_thread_goes_on(self, tmp_path: Path) -> None:
         arrived: list[str] = []
-        status = Status(Journal(io.StringIO()), tmp_path / "status.json", arrived.append, 60, 60)
+        status = MachineStatus(Log(io.StringIO()), tmp_path / "status.json", arrived.append, 60, 60)
         status.end("supervisor", "It starts again.")
         status.clear("supervisor")
         assert "It starts again." in (tmp_path / "status.json").read_text()
@@ -277,21 +277,21 @@ class TestTheProbe:
     @pytest.mark.parametrize(
         ("metrics", "health", "question", "metrics_after", "expected", "asked"),
         [
-            (1, 200, 200, 1, Condition.WELL, "metrics"),
+            (1, 200, 200, 1, Condition.HEALTHY, "metrics"),
             ("refused", 200, 200, 0, Condition.LOADING, "metrics"),
             ("late", 200, 200, 0, Condition.SLOW, "metrics"),
             (0, 503, 200, 0, Condition.LOADING, "metrics health"),
             (0, "refused", 200, 0, Condition.LOADING, "metrics health"),
             (0, "late", 200, 0, Condition.SLOW, "metrics health metrics"),
-            (0, "late", 200, 1, Condition.WELL, "metrics health metrics"),
-            (0, 200, 200, 1, Condition.WELL, "metrics health completions metrics"),
-            (0, 200, 500, 1, Condition.SICK, "metrics health completions metrics"),
-            (0, 200, "refused", 1, Condition.SICK, "metrics health completions metrics"),
+            (0, "late", 200, 1, Condition.HEALTHY, "metrics health metrics"),
+            (0, 200, 200, 1, Condition.HEALTHY, "metrics health completions metrics"),
+            (0, 200, 500, 1, Condition.FAILING, "metrics health completions metrics"),
+            (0, 200, "refused", 1, Condition.FAILING, "metrics health completions metrics"),
             (0, 200, 503, 0, Condition.SLOW, "metrics health completions metrics"),
-            (0, 200, 503, 1, Condition.WELL, "metrics health completions metrics"),
+            (0, 200, 503, 1, Condition.HEALTHY, "metrics health completions metrics"),
             (0, 200, "late", 0, Condition.SLOW, "metrics health completions metrics"),
             (0, 200, "late", "late", Condition.SLOW, "metrics health completions metrics"),
-            (0, 200, "late", 1, Condition.WELL, "metrics health completions metrics"),
+            (0, 200, "late", 1, Condition.HEALTHY, "metrics health completions metrics"),
         ],
     )  # fmt: skip
     def test_finds_what_the_table_says(
@@ -333,7 +333,7 @@ class TestTheProbe:
             raise TimedOut("silent")
 
         monkeypatch.setattr(probe, "call", hung)
-        server = probe.Server(Settings(), "10.0.0.2", 8000, lambda: "m")
+        server = probe.Server(SupervisorSettings(), "10.0.0.2", 8000, lambda: "m")
         assert [server.look().condition for _ in range(4)] == [Condition.SLOW] * 4
 
 
@@ -341,7 +341,7 @@ class ScriptedServer:
     """Looks at a server that answers as it is told. Answers about metrics are tokens made since the last reading."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._server = probe.Server(Settings(), "10.0.0.2", 8000, lambda: "m")
+        self._server = probe.Server(SupervisorSettings(), "10.0.0.2", 8000, lambda: "m")
         self._tokens = 0
         self.asked: list[tuple[str, float]] = []
         monkeypatch.setattr(probe, "call", self._call)
@@ -415,13 +415,15 @@ class TestSmallThings:
         assert models - gone == kept
 
     def test_a_token_that_came_too_late_is_not_written(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        settings, journal = Settings(run_dir=tmp_path), Journal(io.StringIO())
-        status = Status(journal, tmp_path / "status.json", lambda text: None, 10, 60)
-        record = Record(tmp_path / "record.json", ROOT, status)
-        docker = Docker(settings, journal)
-        tools = Tools(settings, journal, status, Metadata(settings, journal), docker, record, Output(docker, print))
+        settings, log = SupervisorSettings(run_dir=tmp_path), Log(io.StringIO())
+        status = MachineStatus(log, tmp_path / "status.json", lambda text: None, 10, 60)
+        state = SavedState(tmp_path / "state.json", ROOT, status)
+        docker = Docker(settings, log)
+        context = Context(
+            settings, log, status, MetadataServer(settings, log), docker, state, ServerOutput(docker, print)
+        )
         spec = parsed(hfTokenSecret="projects/p/secrets/s")
-        late = preparation.Preparation(tools, spec, lambda *_: None, lambda _: None)
+        late = preparation.Preparation(context, spec, lambda *_: None, lambda _: None)
 
         def answer(*_: object) -> str:
             late.abandon()
@@ -438,7 +440,7 @@ class TestSmallThings:
         file, reported = tmp_path / "status.json", threading.Event()
         blocked = file.with_name(f".{file.name}.new")
         blocked.mkdir()
-        status = Status(Journal(io.StringIO()), file, lambda text: reported.set(), 0.01, 60)
+        status = MachineStatus(Log(io.StringIO()), file, lambda text: reported.set(), 0.01, 60)
         status.set(stage="serving")
         assert reported.wait(10)  # the change has gone through: only the file is missing, and nothing else will happen
         blocked.rmdir()
@@ -454,15 +456,17 @@ class TestSmallThings:
             "   3: 0200000A:1F40 0100000A:C003 06 0:0\n"  # one that has ended
             "   4: 0200000A:0016 0100000A:C004 01 0:0\n"  # another port
         )
-        assert callers(8000, table) == 1
+        assert remote_connections(8000, table) == 1
 
     def test_waits_double_up_to_a_cap(self) -> None:
         assert [backoff(5, 300, failures) for failures in (1, 2, 3, 7, 8, 10_000)] == [5, 10, 20, 300, 300, 300]
 
     def test_settings_come_from_the_environment_with_their_types(self) -> None:
-        settings = Settings.of({"GEMMA4_PROBE_S": "0.5", "GEMMA4_STREAMS": "3", "GEMMA4_RUN_DIR": "/x", "PROBE_S": "9"})
+        settings = SupervisorSettings.of(
+            {"GEMMA4_PROBE_S": "0.5", "GEMMA4_STREAMS": "3", "GEMMA4_RUN_DIR": "/x", "PROBE_S": "9"}
+        )
         assert (settings.probe_s, settings.streams, settings.run_dir) == (0.5, 3, Path("/x"))
-        assert Settings.of({}) == Settings()
+        assert SupervisorSettings.of({}) == SupervisorSettings()
 
     def test_a_private_file_is_private_from_its_first_byte(self, tmp_path: Path) -> None:
         path = tmp_path / "token"
@@ -508,5 +512,5 @@ def first_column(heading: str) -> set[str]:
 
 
 def _words_in_code(pattern: str) -> set[str]:
-    text = "\n".join(path.read_text() for path in (FOLDER / parcel.PACKAGE).glob("*.py"))
+    text = "\n".join(path.read_text() for path in (FOLDER / archive.PACKAGE).glob("*.py"))
     return set(re.findall(pattern, text))

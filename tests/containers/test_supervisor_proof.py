@@ -60,8 +60,8 @@ def other(tpu: TpuMachine, **changes: Any) -> dict[str, Any]:
 
 
 def remembered(tpu: TpuMachine) -> dict[str, Any]:
-    record: dict[str, Any] = json.loads((tpu.state / "record.json").read_text())
-    return record
+    state: dict[str, Any] = json.loads((tpu.state / "state.json").read_text())
+    return state
 
 
 class TestASpecificationThatServes:
@@ -215,7 +215,7 @@ class TestTheTokenOfASecret:
         serving.kill()
         serving.start()
         serving.until(lambda: serving.said("adopted"), "the adoption")
-        serving.machine.docker.behaviour("spec-a").last_words = f"401 with Bearer {HF_TOKEN}"
+        serving.machine.docker.behaviour("spec-a").last_output = f"401 with Bearer {HF_TOKEN}"
         serving.container.end(1)
         serving.until(lambda: any("[secret]" in entry["message"] for entry in serving.said("trouble")), "its words")
 

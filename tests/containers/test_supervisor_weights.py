@@ -16,15 +16,15 @@ from typing import Any
 
 import pytest
 
-from containers.tpu.gemma4_supervisor import bucket
-from containers.tpu.gemma4_supervisor.bucket import WeightsError
-from containers.tpu.gemma4_supervisor.cleaning import sweep
-from containers.tpu.gemma4_supervisor.containers import Abandoned
-from containers.tpu.gemma4_supervisor.journal import Journal
-from containers.tpu.gemma4_supervisor.metadata import Metadata
-from containers.tpu.gemma4_supervisor.settings import Settings
-from containers.tpu.gemma4_supervisor.spec import WeightSet
-from containers.tpu.gemma4_supervisor.weights import Stager, is_staged, tidy
+from containers.tpu.gemma4_supervisor import bucket_reader
+from containers.tpu.gemma4_supervisor.bucket_reader import WeightsError
+from containers.tpu.gemma4_supervisor.cleanup import sweep
+from containers.tpu.gemma4_supervisor.desired_spec import WeightSet
+from containers.tpu.gemma4_supervisor.docker import Abandoned
+from containers.tpu.gemma4_supervisor.log import Log
+from containers.tpu.gemma4_supervisor.metadata_server import MetadataServer
+from containers.tpu.gemma4_supervisor.supervisor_settings import SupervisorSettings
+from containers.tpu.gemma4_supervisor.weight_staging import Stager, is_staged, tidy
 from tests.fakes.google import FakeGoogle
 from tests.fakes.hub import COMMIT, Content, FakeHub
 from tests.fakes.metadata import FakeMetadata
@@ -50,7 +50,7 @@ class Depot:
         self.google.__enter__()
         self.root = folder / "weights"
         self.weights = WeightSet("weights", "google/tiny/main", str(self.root / "google/tiny/main"))
-        settings = replace(Settings(), metadata_host=self.metadata.host, storage_url=self.google.url)
+        settings = replace(SupervisorSettings(), metadata_host=self.metadata.host, storage_url=self.google.url)
         self.settings = replace(settings, weights_root=self.root, streams=4, range_mib=1)
         self.progress: list[tuple[int, int]] = []
         self.abandoned = threading.Event()
@@ -58,7 +58,7 @@ class Depot:
         """Whether the weights were here, each time that room was to be made."""
 
     def stage(self, *sets: WeightSet) -> None:
-        metadata = Metadata(self.settings, Journal(io.StringIO()))
+        metadata = MetadataServer(self.settings, Log(io.StringIO()))
         Stager(self.settings, metadata, lambda *done: self.progress.append(done)).stage(
             sets or [self.weights], self.abandoned, lambda: self.rooms.append(is_staged([self.weights]))
         )
@@ -67,13 +67,13 @@ class Depot:
         """The content requests since the last time, but for manifests."""
         asked = [each.path for each in self.google.requests if each.query.get("alt") == "media"]
         self.google.clear()
-        return [path for path in asked if not path.endswith(bucket.MANIFEST)]
+        return [path for path in asked if not path.endswith(bucket_reader.MANIFEST)]
 
     def put(self, name: str, data: bytes) -> None:
         self.google.storage.store("weights", f"{self.weights.prefix}/{name}", data, {})
 
     def manifest(self) -> dict[str, Any]:
-        text = self.google.storage.contents["weights", f"{self.weights.prefix}/{bucket.MANIFEST}"]
+        text = self.google.storage.contents["weights", f"{self.weights.prefix}/{bucket_reader.MANIFEST}"]
         manifest: dict[str, Any] = json.loads(text)
         return manifest
 
@@ -145,7 +145,7 @@ class TestStaging:
         (row,) = [row for row in manifest["files"] if row["name"] == "config.json"]
         row["sha256"] = hashlib.sha256(b"[]").hexdigest()
         depot.put("config.json", b"[]")
-        depot.put(bucket.MANIFEST, json.dumps(manifest).encode())
+        depot.put(bucket_reader.MANIFEST, json.dumps(manifest).encode())
         depot.stage()
         assert depot.here() == {**FILES, "config.json": b"[]"}
         assert len(depot.reads()) == 1
@@ -174,21 +174,21 @@ class TestStaging:
     def test_never_writes_outside_its_folder(self, depot: Depot, name: str) -> None:
         manifest = depot.manifest()
         manifest["files"][0]["name"] = name
-        depot.put(bucket.MANIFEST, json.dumps(manifest).encode())
+        depot.put(bucket_reader.MANIFEST, json.dumps(manifest).encode())
         with pytest.raises(WeightsError, match="outside its folder"):
             depot.stage()
         assert not depot.root.exists()
 
     @pytest.mark.parametrize("text", ["{", "{}", '{"files": [{"name": "x"}]}'])
     def test_takes_no_manifest_that_is_none(self, depot: Depot, text: str) -> None:
-        depot.put(bucket.MANIFEST, text.encode())
+        depot.put(bucket_reader.MANIFEST, text.encode())
         with pytest.raises(WeightsError, match="is not a manifest"):
             depot.stage()
 
     def test_refuses_what_does_not_fit_before_it_fetches_a_byte(self, depot: Depot) -> None:
         manifest = depot.manifest()
         manifest["files"][1]["size"] = 1 << 60
-        depot.put(bucket.MANIFEST, json.dumps(manifest).encode())
+        depot.put(bucket_reader.MANIFEST, json.dumps(manifest).encode())
         with pytest.raises(WeightsError, match="do not fit"):
             depot.stage()
         assert depot.reads() == []
@@ -201,7 +201,7 @@ class TestStaging:
         assert not depot.rooms
 
     def test_makes_room_before_it_looks_for_room(self, depot: Depot) -> None:
-        depot.google.fault("GET", bucket.MANIFEST, status=403)
+        depot.google.fault("GET", bucket_reader.MANIFEST, status=403)
         with pytest.raises(WeightsError):
             depot.stage()
         assert depot.rooms == [False]

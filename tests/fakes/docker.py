@@ -28,7 +28,7 @@ class Behaviour:
     """How a server does: it may die at once, never be healthy, or be healthy and not generate."""
 
     dies_with: int | None = None
-    last_words: str = "INFO vLLM API server version 0.32.0"
+    last_output: str = "INFO vLLM API server version 0.32.0"
     healthy: bool = True
     generates: bool = True
     silent: bool = False
@@ -164,7 +164,7 @@ class FakeDocker:
         if self.container is None:
             return 1, "", "Error response from daemon: No such container: gemma4\n"
         if "--timestamps" not in arguments:
-            return 0, "", f"{self.container.behaviour.last_words}\n"
+            return 0, "", f"{self.container.behaviour.last_output}\n"
         since = arguments[arguments.index("--since") + 1] if "--since" in arguments else ""
         lines = [(stamp, line) for stamp, line in self.container.printed if stamp >= since]
         most = int(arguments[arguments.index("--tail") + 1])
@@ -238,7 +238,7 @@ class FakeContainer:
 
     def start(self, behaviour: Behaviour) -> None:
         self.behaviour = behaviour
-        self.print(behaviour.last_words)
+        self.print(behaviour.last_output)
         if behaviour.dies_with is not None:
             self.exit_code = behaviour.dies_with
             return

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from containers.tpu import parcel
+from containers import archive
 from tests.fakes.docker import FakeContainer
 from tests.fakes.google import FakeGoogle
 from tests.fakes.machine import Machine
@@ -51,7 +51,7 @@ QUICK = {
     "START_POLL_S": "0.05",
     "PROBE_S": "0.1",
     "GENERATION_TIMEOUT_S": "5",
-    "UNWELL_S": "60",
+    "UNHEALTHY_S": "60",
     "STABLE_S": "0.2",
     "SETTLE_S": "0.2",
     "REPORT_S": "0.02",
@@ -72,7 +72,7 @@ class TpuMachine:
         self.google = FakeGoogle()
         self.google.__enter__()
         self.machine = Machine(folder)
-        self.metadata = FakeMetadata(gemma4_supervisor=parcel.encoded(compiled()), gemma4_log=json.dumps(LOG))
+        self.metadata = FakeMetadata(gemma4_supervisor=archive.encoded(compiled()), gemma4_log=json.dumps(LOG))
         self.port = free_port()
         self.output = folder / "output.txt"
         self.shm, self.state, self.run_dir = (folder / name for name in ("shm", "state", "run"))
@@ -317,13 +317,13 @@ class TpuMachine:
 @functools.cache
 def compiled() -> bytes:
     """The supervisor with its bytecode beside it, since a test is over in the time that compiling takes."""
-    memory = io.BytesIO(parcel.archive())
-    with zipfile.ZipFile(memory, "a") as archive, tempfile.TemporaryDirectory() as folder:
-        archive.extractall(folder)
-        for name in [name for name in archive.namelist() if name.startswith(parcel.PACKAGE) and name.endswith(".py")]:
+    memory = io.BytesIO(archive.archive())
+    with zipfile.ZipFile(memory, "a") as packed, tempfile.TemporaryDirectory() as folder:
+        packed.extractall(folder)
+        for name in [name for name in packed.namelist() if name.startswith(archive.PACKAGE) and name.endswith(".py")]:
             path = str(Path(folder, name))
             py_compile.compile(path, f"{path}c", invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
-            archive.write(f"{path}c", f"{name}c")
+            packed.write(f"{path}c", f"{name}c")
     return memory.getvalue()
 
 

@@ -17,9 +17,9 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .journal import Journal
-from .metadata import LOG, Metadata
-from .settings import Settings, backoff
+from .log import Log
+from .metadata_server import LOG, MetadataServer
+from .supervisor_settings import SupervisorSettings, backoff
 from .web import Unreachable, call
 
 NAME = "gemma4"
@@ -41,11 +41,11 @@ Entry = Mapping[str, Any]
 class CloudLog(threading.Thread):
     """Entries come in by `add` and `add_line`, from any thread. `collect` is called before each sending."""
 
-    def __init__(self, settings: Settings, metadata: Metadata, journal: Journal) -> None:
+    def __init__(self, settings: SupervisorSettings, metadata: MetadataServer, log: Log) -> None:
         super().__init__(name="cloud log", daemon=True)
         self._url = f"{settings.log_url}/v2/entries:write"
         self._every_s, self._cap_s = settings.log_s, settings.log_cap_s
-        self._metadata, self._journal = metadata, journal
+        self._metadata, self._log = metadata, log
         self._waiting: deque[Entry] = deque(maxlen=MOST_WAITING)
         self._going: list[Entry] = []
         self._sending = threading.Lock()
@@ -63,7 +63,7 @@ class CloudLog(threading.Thread):
     def add_line(self, severity: str, stamp: str, text: str) -> None:
         """A line that the server printed at `stamp`. The same one again, of another supervisor, is no other entry."""
         mark = hashlib.sha256(f"{stamp} {text}".encode()).hexdigest()[:16]
-        self._waiting.append(_entry(severity, stamp, mark, {"event": "output", "message": self._journal.clean(text)}))
+        self._waiting.append(_entry(severity, stamp, mark, {"event": "output", "message": self._log.clean(text)}))
 
     def run(self) -> None:
         failures = 0
@@ -76,7 +76,7 @@ class CloudLog(threading.Thread):
             except Unreachable as error:
                 failures += 1
                 if failures == 1:
-                    self._journal.warning("report", f"Cloud Logging takes nothing at the moment: {error}")
+                    self._log.warning("report", f"Cloud Logging takes nothing at the moment: {error}")
 
     def flush(self) -> None:
         """Send what waits, because this process is about to end; gives up soon."""
@@ -107,7 +107,7 @@ class CloudLog(threading.Thread):
         reply = call("POST", self._url, timeout_s=timeout_s, headers=headers, body=data)
         if reply.status in LOST:
             if not self._has_refused:
-                self._journal.warning("report", f"Cloud Logging refused entries: {' '.join(reply.text.split())[:300]}")
+                self._log.warning("report", f"Cloud Logging refused entries: {' '.join(reply.text.split())[:300]}")
             self._has_refused = True
         elif reply.status != 200:
             if reply.status == 401:

@@ -9,8 +9,8 @@ import os
 import re
 from pathlib import Path
 
-from .spec import Spec
-from .tools import Tools
+from .context import Context
+from .desired_spec import Spec
 from .web import call
 
 ANSWER_S = 30.0
@@ -35,18 +35,18 @@ def token_files(run_dir: Path) -> list[Path]:
     return sorted(run_dir.glob(f"{TOKEN_FILE}*"))
 
 
-def secret(tools: Tools, name: str) -> str:
+def secret(context: Context, name: str) -> str:
     """The value of a secret, its newest version unless `name` has one. Raises SecretError, Unreachable."""
     version = name if "/versions/" in name else f"{name}/versions/latest"
-    headers = {"Authorization": f"Bearer {tools.metadata.token()}"}
-    reply = call("GET", f"{tools.settings.secrets_url}/v1/{version}:access", timeout_s=ANSWER_S, headers=headers)
+    headers = {"Authorization": f"Bearer {context.metadata.token()}"}
+    reply = call("GET", f"{context.settings.secrets_url}/v1/{version}:access", timeout_s=ANSWER_S, headers=headers)
     if reply.status == 200:
         try:
             return base64.b64decode(json.loads(reply.body)["payload"]["data"]).decode().strip()
         except (ValueError, KeyError, TypeError):
             raise SecretError(f"{version} holds no text.") from None
     if reply.status == 401:
-        tools.metadata.forget_token()
+        context.metadata.forget_token()
     fix = {
         403: "Grant the slice's service account roles/secretmanager.secretAccessor on it.",
         404: "It does not exist, or has no version.",

@@ -11,16 +11,16 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
-from .bucket import WeightsError
-from .cleaning import sweep
-from .containers import Abandoned, DockerError, write_private
+from .bucket_reader import WeightsError
+from .cleanup import sweep
+from .context import Context
+from .desired_spec import Spec
+from .docker import Abandoned, DockerError, write_private
 from .huggingface import SecretError, secret, token_file
-from .record import Run
-from .settings import backoff
-from .spec import Spec
-from .tools import Tools
+from .state import Run
+from .supervisor_settings import backoff
 from .web import Unreachable
-from .weights import GIB, Stager, is_staged
+from .weight_staging import GIB, Stager, is_staged
 
 PLACES = ("image", "address", "weights", "token")
 """Where a preparation can be in trouble."""
@@ -33,12 +33,12 @@ class Preparation(threading.Thread):
     """
 
     def __init__(
-        self, tools: Tools, spec: Spec, done: Callable[[Preparation, Run], None],
+        self, context: Context, spec: Spec, done: Callable[[Preparation, Run], None],
         trouble: Callable[[Preparation], None], known: Run | None = None,
     ) -> None:  # fmt: skip
         super().__init__(name=f"prepare {spec.hash}", daemon=True)
         self.spec = spec
-        self._tools, self._done, self._trouble, self._known = tools, done, trouble, known
+        self._context, self._done, self._trouble, self._known = context, done, trouble, known
         self._abandoned = threading.Event()
 
     @property
@@ -83,25 +83,25 @@ class Preparation(threading.Thread):
                 if self._abandoned.is_set():
                     break
                 failures += 1
-                wait_s = backoff(self._tools.settings.retry_s, self._tools.settings.retry_cap_s, failures)
+                wait_s = backoff(self._context.settings.retry_s, self._context.settings.retry_cap_s, failures)
                 text = f"{self.spec.hash} cannot be started yet. {str(error).rstrip('.')}."
-                self._tools.status.trouble(where, text)
-                self._tools.journal.info("retry", f"{where}: try {failures + 1} in {wait_s:g} s.", where=where)
+                self._context.status.trouble(where, text)
+                self._context.log.info("retry", f"{where}: try {failures + 1} in {wait_s:g} s.", where=where)
                 self._trouble(self)
                 self._abandoned.wait(wait_s)
                 continue
             if failures:  # another preparation may be in trouble at the same place
-                self._tools.status.clear(where)
+                self._context.status.clear(where)
             return result
         raise Abandoned
 
     def _image(self) -> str:
         image_id = self._image_here() or self._pull()
-        self._tools.record.add_image(image_id)  # at once: who else would take it away, should nobody come to run it?
+        self._context.state.add_image(image_id)  # at once: who else would take it away, should nobody come to run it?
         return image_id
 
     def _image_here(self) -> str:
-        docker = self._tools.docker
+        docker = self._context.docker
         if self._known and self._known.image_id and docker.image_id(self._known.image_id):
             return self._known.image_id
         # A digest cannot have come to mean something else.
@@ -109,28 +109,28 @@ class Preparation(threading.Thread):
 
     def _pull(self) -> str:
         self._make_room_on_disk()
-        self._tools.journal.info("image", f"Pulling {self.spec.image}.")
-        token = self._tools.metadata.token() if self.spec.registry else ""
-        return self._tools.docker.pull(self.spec.image, self.spec.registry, token, self._abandoned)
+        self._context.log.info("image", f"Pulling {self.spec.image}.")
+        token = self._context.metadata.token() if self.spec.registry else ""
+        return self._context.docker.pull(self.spec.image, self.spec.registry, token, self._abandoned)
 
     def _make_room_on_disk(self) -> None:
         """Remove images that do not run where the disk may not hold the pull: a full one would fail it at each try."""
-        settings, record, docker = self._tools.settings, self._tools.record, self._tools.docker
+        settings, state, docker = self._context.settings, self._context.state, self._context.docker
         free = shutil.disk_usage(settings.state_dir).free
         if free >= settings.image_gib * GIB:
             return
-        in_use = record.current.image_id if record.current else ""
-        gone = [image for image in record.images if image != in_use and docker.remove_image(image)]
-        record.forget_images(gone)
+        in_use = state.current.image_id if state.current else ""
+        gone = [image for image in state.images if image != in_use and docker.remove_image(image)]
+        state.forget_images(gone)
         if gone:
             text = f"The boot disk has {free / GIB:.0f} GiB free, and pulling {self.spec.image} may take {settings.image_gib:g}"
             text += ": images that do not run are removed. To go back to one of them it has to be pulled again."
-            self._tools.journal.warning("image-removed", text, images=gone)
+            self._context.log.warning("image-removed", text, images=gone)
 
     def _address(self) -> str:
         """The machine's address now, as a reboot may have brought another; for a restart, the last one is better than none."""
         try:
-            return self._tools.metadata.address()
+            return self._context.metadata.address()
         except Unreachable:
             if self._known is None:
                 raise
@@ -138,37 +138,37 @@ class Preparation(threading.Thread):
 
     def _weights(self) -> str:
         if self._known is None or self.needs_weights:
-            stager = Stager(self._tools.settings, self._tools.metadata, self._progress)
+            stager = Stager(self._context.settings, self._context.metadata, self._progress)
             stager.stage(self.spec.weights, self._abandoned, self._make_room)
-        self._tools.status.set(weightsPercent=None)
+        self._context.status.set(weightsPercent=None)
         return ""
 
     def _make_room(self) -> None:
         """Memory has to hold what serves, what was good, and what is wanted, and has room for nothing else."""
         if self._known:
             return  # what is wanted is somebody else's, and may be on its way
-        record = self._tools.record
-        specs = [self.spec, *(run.spec for run in (record.current, record.good) if run)]
-        gone = sweep(self._tools.settings.weights_root, [weights for spec in specs for weights in spec.weights])
+        state = self._context.state
+        specs = [self.spec, *(run.spec for run in (state.current, state.good) if run)]
+        gone = sweep(self._context.settings.weights_root, [weights for spec in specs for weights in spec.weights])
         if gone:
-            self._tools.journal.info("cleaned", f"Made room for the weights of {self.spec.hash}.", weights=gone)
+            self._context.log.info("cleaned", f"Made room for the weights of {self.spec.hash}.", weights=gone)
 
     def _progress(self, done: int, total: int) -> None:
         percent = 100 * done // max(1, total)
-        self._tools.status.set(weightsPercent=percent)
-        self._tools.journal.info("weights", f"Weights: {percent} % of {total / 1024**3:.1f} GiB.", percent=percent)
+        self._context.status.set(weightsPercent=percent)
+        self._context.log.info("weights", f"Weights: {percent} % of {total / 1024**3:.1f} GiB.", percent=percent)
 
     def _token(self) -> str:
         """Asked for at each start, as it may have been replaced; for a restart, an earlier answer is better than none."""
         if not self.spec.token_secret:
             return ""
-        file = token_file(self._tools.settings.run_dir, self.spec.token_secret)
+        file = token_file(self._context.settings.run_dir, self.spec.token_secret)
         try:
-            token = self._tools.journal.hide(secret(self._tools, self.spec.token_secret))
+            token = self._context.log.hide(secret(self._context, self.spec.token_secret))
         except (SecretError, Unreachable) as error:
             if self._known is None or not file.exists():
                 raise
-            self._tools.journal.warning("token-kept", f"{self.spec.hash} starts with the token that is here: {error}")
+            self._context.log.warning("token-kept", f"{self.spec.hash} starts with the token that is here: {error}")
             return ""
         if self._abandoned.is_set():
             raise Abandoned

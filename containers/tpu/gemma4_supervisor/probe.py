@@ -16,9 +16,9 @@ everything. So the server's own counter of generated tokens is asked first, and 
     ... and if the counter has moved meanwhile                          WELL
 
 SLOW means: nothing is known to have been generated while at least one request was waiting, our own. The first question
-waits `generation_timeout_s`. While a server is SLOW each further question waits `unwell_s`, so that it keeps its place in
+waits `generation_timeout_s`. While a server is SLOW each further question waits `unhealthy_s`, so that it keeps its place in
 the server's queue, and an overloaded server never has more than one connection of ours. What follows from a finding is
-decided in `service`: SLOW alone leaves the port open and ends the container only after `unwell_s` of it.
+decided in `server_lifecycle`: SLOW alone leaves the port open and ends the container only after `unhealthy_s` of it.
 
 One long answer moves the counter while every new question fails; therefore the fourth look asks all the same.
 """
@@ -32,8 +32,8 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .containers import Docker, DockerError
-from .settings import Settings
+from .docker import Docker, DockerError
+from .supervisor_settings import SupervisorSettings
 from .web import Reply, TimedOut, Unreachable, call
 
 TOKENS = re.compile(r"^vllm:generation_tokens_total(?:\{[^}]*\})? ([0-9.eE+-]+)", re.MULTILINE)
@@ -44,11 +44,11 @@ TRUST = 3
 
 
 class Condition(enum.Enum):
-    WELL = "generates"
+    HEALTHY = "generates"
     LOADING = "does not listen, or is not healthy yet"
     SLOW = "generates nothing while a request waits"
-    SICK = "answers with errors"
-    GONE = "the container has ended"
+    FAILING = "answers with errors"
+    ENDED = "the container has ended"
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,10 @@ class Finding:
 class Server:
     """The server at an address, asked for what `model` says at the time: a wish may change the name that is asked."""
 
-    def __init__(self, settings: Settings, address: str, port: int, model: Callable[[], str]) -> None:
+    def __init__(self, settings: SupervisorSettings, address: str, port: int, model: Callable[[], str]) -> None:
         self._url = f"http://{address}:{port}"
         self._model = model
-        self._first_s, self._next_s = settings.generation_timeout_s, settings.unwell_s
+        self._first_s, self._next_s = settings.generation_timeout_s, settings.unhealthy_s
         self._patience_s = self._first_s
         self._tokens: float | None = None
         self._trusted = 0
@@ -83,12 +83,12 @@ class Server:
             return Finding(Condition.LOADING, str(error))
         if has_made_tokens and self._trusted < TRUST:
             self._trusted += 1
-            return Finding(Condition.WELL, "busy")
+            return Finding(Condition.HEALTHY, "busy")
         finding = self._health() or self._generate()
         if finding.condition is not Condition.LOADING and self._has_made_tokens_meanwhile():
             # Read in any case: the next look must not take our own token for somebody else's.
-            finding = Finding(Condition.WELL, "busy") if finding.condition is Condition.SLOW else finding
-        self._trusted = 0 if finding.condition is Condition.WELL else TRUST  # who failed is asked until it answers
+            finding = Finding(Condition.HEALTHY, "busy") if finding.condition is Condition.SLOW else finding
+        self._trusted = 0 if finding.condition is Condition.HEALTHY else TRUST  # who failed is asked until it answers
         return finding
 
     def _health(self) -> Finding | None:
@@ -119,12 +119,12 @@ class Server:
         except TimedOut as error:
             return Finding(Condition.SLOW, f"no token: {error}")
         except Unreachable as error:
-            return Finding(Condition.SICK, f"no token: {error}")
+            return Finding(Condition.FAILING, f"no token: {error}")
         if reply.status in BUSY:
             return Finding(Condition.SLOW, _told(reply))
         if reply.status != 200 or not _has_choice(reply):
-            return Finding(Condition.SICK, _told(reply))
-        return Finding(Condition.WELL, "answered")
+            return Finding(Condition.FAILING, _told(reply))
+        return Finding(Condition.HEALTHY, "answered")
 
     def _has_made_tokens_meanwhile(self) -> bool:
         try:
@@ -146,7 +146,7 @@ class Prober(threading.Thread):
     """Looks again and again, quickly while the server starts or fails, and says what it found."""
 
     def __init__(
-        self, settings: Settings, docker: Docker, server: Server, container_id: str,
+        self, settings: SupervisorSettings, docker: Docker, server: Server, container_id: str,
         found: Callable[[Prober, Finding], None],
     ) -> None:  # fmt: skip
         super().__init__(name="probe", daemon=True)
@@ -162,7 +162,7 @@ class Prober(threading.Thread):
             finding = self._look()
             if not self._over.is_set():
                 self._found(self, finding)
-            unhurried = finding.condition in (Condition.WELL, Condition.SLOW)
+            unhurried = finding.condition in (Condition.HEALTHY, Condition.SLOW)
             self._over.wait(self._settings.probe_s if unhurried else self._settings.start_poll_s)
 
     def _look(self) -> Finding:
@@ -171,11 +171,11 @@ class Prober(threading.Thread):
         except DockerError:
             return self._server.look()  # docker itself is in trouble, which is none of the server's
         if container is None or container.id != self._container_id:
-            return Finding(Condition.GONE, "somebody took the container away")
+            return Finding(Condition.ENDED, "somebody took the container away")
         if container.running:
             return self._server.look()
         why = "out of memory" if container.out_of_memory else f"exit code {container.exit_code}"
-        return Finding(Condition.GONE, f"the container ended with {why}")
+        return Finding(Condition.ENDED, f"the container ended with {why}")
 
 
 def _has_choice(reply: Reply) -> bool:

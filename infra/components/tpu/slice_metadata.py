@@ -13,7 +13,7 @@ from infra.components.tpu.slice_spec import serving_spec
 from infra.google.logs import LogSource
 from infra.planning.plan import Plan
 
-PARCEL = Path("containers/tpu/parcel.py")
+ARCHIVE = Path("containers/archive.py")
 SPEC, SUPERVISOR, STARTUP = "gemma4-spec", "gemma4-supervisor", "startup-script"
 LOG = "gemma4-log"
 
@@ -26,10 +26,10 @@ def slice_metadata(
     The supervisor packs itself: its folder runs on machines without this package, and is no part of it.
     """
     secret: pulumi.Output[str | None] = pulumi.Output.from_input(None) if token_secret is None else token_secret
-    parcel = runpy.run_path(str(PARCEL))
+    archive = runpy.run_path(str(ARCHIVE))
     return {
-        STARTUP: parcel["startup_script"](),
-        SUPERVISOR: parcel["supervisor"](),
+        STARTUP: archive["startup_script"](),
+        SUPERVISOR: archive["supervisor"](),
         SPEC: pulumi.Output.all(image, secret).apply(
             lambda known: serving_spec(plan, image=known[0], token_secret=known[1])
         ),

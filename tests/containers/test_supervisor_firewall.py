@@ -1,4 +1,4 @@
-"""The gate with the kernel's own firewall between two network namespaces: what a caller sees of each of its states.
+"""The port with the kernel's own firewall between two network namespaces: what a caller sees of each of its states.
 
 Needs root, `ip` and `iptables`; skipped elsewhere. The rules as text are tested with the rest of the supervisor.
 """
@@ -59,12 +59,12 @@ for command in map(str.strip, sys.stdin):
     except OSError as error:
         print(type(error).__name__, flush=True)
 """
-GATE = """
+SET_FIREWALL = """
 import io, sys
-from containers.tpu.gemma4_supervisor.gate import Gate, callers
-from containers.tpu.gemma4_supervisor.journal import Journal
-getattr(Gate(Journal(io.StringIO())), sys.argv[1])(8000)
-print(callers(8000))
+from containers.tpu.gemma4_supervisor.firewall import PortFirewall, remote_connections
+from containers.tpu.gemma4_supervisor.log import Log
+getattr(PortFirewall(Log(io.StringIO())), sys.argv[1])(8000)
+print(remote_connections(8000))
 """
 
 
@@ -91,9 +91,9 @@ class Caller:
         return self._process.stdout.readline().strip()
 
 
-def gate(act: str) -> int:
-    """Set the gate; returns how many connections it sees from other machines."""
-    command = in_namespace(SLICE, sys.executable, "-c", GATE, act)
+def set_firewall(act: str) -> int:
+    """Set the firewall of the port; returns how many connections it sees from other machines."""
+    command = in_namespace(SLICE, sys.executable, "-c", SET_FIREWALL, act)
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stderr
     return int(done.stdout)
@@ -133,34 +133,34 @@ def _remove() -> None:
 
 class TestThePort:
     def test_open_takes_everybody(self, caller: Caller) -> None:
-        assert gate("open") == 0
+        assert set_firewall("open") == 0
         assert caller("new") == caller("kept") == "1"
-        assert gate("open") >= 1
+        assert set_firewall("open") >= 1
 
     def test_closing_refuses_new_callers_and_serves_the_old(self, caller: Caller) -> None:
         assert caller("kept") == "1"
-        gate("admit_nobody_new")
+        set_firewall("refuse_new_connections")
         assert caller("new") == "ConnectionRefusedError"
         assert caller("kept") == "1"
 
     def test_closed_refuses_requests_on_kept_connections_too_and_lets_answers_out(self, caller: Caller) -> None:
         assert caller("kept") == "1"
         assert caller("stream") == "begun"
-        gate("close")
+        set_firewall("close")
         assert caller("new") == "ConnectionRefusedError"
         assert caller("kept") == "ConnectionResetError"
         assert caller("rest") == "15"
 
     def test_closed_is_open_to_the_machine_itself_by_any_of_its_addresses(self, caller: Caller) -> None:
-        gate("close")
+        set_firewall("close")
         for address in ("127.0.0.1", ADDRESS):
             inside = python(SLICE, CLIENT, address)
             output, _ = inside.communicate("new\n")
             assert output == "1\n"
 
     def test_opens_again_after_any_number_of_closings(self, caller: Caller) -> None:
-        for act in ("close", "close", "admit_nobody_new", "open", "open"):
-            gate(act)
+        for act in ("close", "close", "refuse_new_connections", "open", "open"):
+            set_firewall(act)
         assert caller("new") == "1"
         rules = subprocess.run(
             in_namespace(SLICE, "iptables", "-S", "INPUT"), capture_output=True, text=True, check=True

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from .journal import Journal
-from .settings import Settings
-from .status import Status
+from .log import Log
+from .machine_status import MachineStatus
+from .supervisor_settings import SupervisorSettings
 from .web import describe
 
 UNIT = "gemma4-supervisor.service"
@@ -32,10 +32,10 @@ class InstallError(Exception):
     """systemd did not do as it was told."""
 
 
-class Program:
+class Installation:
     """The archive that this process runs from."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: SupervisorSettings) -> None:
         self._settings = settings
         self.file = Path(sys.argv[0]).resolve()
         self._data = self.file.read_bytes()
@@ -59,7 +59,7 @@ class Program:
             # Not waiting: at boot systemd may still have docker to start, after the script that this is part of.
             _systemctl("--no-block", "restart" if is_new else "start", UNIT)
 
-    def give_way(self, value: str | None, journal: Journal, status: Status, before: Callable[[], None]) -> None:
+    def give_way(self, value: str | None, log: Log, status: MachineStatus, before: Callable[[], None]) -> None:
         """Become the program in `value` if it is another one and works; the container never notices."""
         if value is None:
             return
@@ -77,7 +77,7 @@ class Program:
             text = f"Version {version} of the supervisor fails ({fault}); version {self.version} goes on."
             status.trouble("supervisor", text)
             return
-        journal.info("upgrade", f"Version {version} takes over from {self.version}.", version=version)
+        log.info("upgrade", f"Version {version} takes over from {self.version}.", version=version)
         fresh.unlink()
         before()
         self._become()

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .containers import write_private
-from .spec import Spec, SpecError, parse
-from .status import Status
+from .desired_spec import Spec, SpecError, parse
+from .docker import write_private
+from .machine_status import MachineStatus
 from .web import describe
 
 SCHEMA = 1
@@ -33,14 +33,14 @@ class Run:
     label: str = ""
 
 
-class Record:
+class SavedState:
     """`current` is what ought to be in the container, `good` what last proved itself, `rejected` a spec's digest.
 
     `images` are the ids of all images that were pulled and not yet taken away. All belongs to the main thread, but for
     `add_image` and `forget_images`, which are anybody's. A disk that takes nothing is trouble, and no reason to stop.
     """
 
-    def __init__(self, file: Path, weights_root: Path, status: Status) -> None:
+    def __init__(self, file: Path, weights_root: Path, status: MachineStatus) -> None:
         self._file, self._root, self._status = file, weights_root, status
         self._lock = threading.RLock()
         self._is_saved = True

@@ -12,7 +12,7 @@ _READERS: Mapping[str, type] = {"str": str, "int": int, "float": float, "Path": 
 
 
 @dataclass(frozen=True)
-class Settings:
+class SupervisorSettings:
     """Names ending in `_s` are seconds. Each may be set in the environment as GEMMA4_<NAME>; the unit sets none."""
 
     metadata_host: str = "metadata.google.internal"
@@ -41,7 +41,7 @@ class Settings:
     probe_s: float = 10
     generation_timeout_s: float = 60
     """How long an answer of a server may take that was well before: a loaded one needs half a minute for `/health`."""
-    unwell_s: float = 180
+    unhealthy_s: float = 180
     """How long a running server may answer with errors, its port closed, or generate nothing while a request waits,
     before it is started afresh. A question to a silent one waits as long."""
     stable_s: float = 600
@@ -70,7 +70,7 @@ class Settings:
         return self.weights_root.parent
 
     @classmethod
-    def of(cls, environ: Mapping[str, str]) -> Settings:
+    def of(cls, environ: Mapping[str, str]) -> SupervisorSettings:
         """The defaults, but for what the environment sets."""
         chosen = {}
         for field in dataclasses.fields(cls):

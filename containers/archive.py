@@ -9,16 +9,16 @@ import tokenize
 import zipfile
 from pathlib import Path
 
-HERE = Path(__file__).parent
+TPU = Path(__file__).parent / "tpu"
 PACKAGE = "gemma4_supervisor"
 UNIT = "gemma4-supervisor.service"
-START = f"import sys\n\nfrom {PACKAGE}.cli import main\n\nsys.exit(main(sys.argv[1:]))\n"
+START = f"import sys\n\nfrom {PACKAGE}.__main__ import main\n\nsys.exit(main(sys.argv[1:]))\n"
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def startup_script() -> str:
     """Value of the attribute `startup-script`."""
-    return _text(HERE / "bootstrap.sh")
+    return _text(TPU / "bootstrap.sh")
 
 
 def supervisor() -> str:
@@ -38,8 +38,8 @@ def archive(first_lines: str = "") -> bytes:
     versions), line ends are normalised, and times are fixed. And the same bytes whatever the comments say: a change of
     words is no new version for machines that serve.
     """
-    files = {"__main__.py": first_lines + START, f"{PACKAGE}/{UNIT}": _text(HERE / UNIT)}
-    files |= {f"{PACKAGE}/{path.name}": bare(_text(path)) for path in sorted((HERE / PACKAGE).glob("*.py"))}
+    files = {"__main__.py": first_lines + START, f"{PACKAGE}/{UNIT}": _text(TPU / UNIT)}
+    files |= {f"{PACKAGE}/{path.name}": bare(_text(path)) for path in sorted((TPU / PACKAGE).glob("*.py"))}
     memory = io.BytesIO()
     with zipfile.ZipFile(memory, "w", zipfile.ZIP_STORED) as target:
         for name, text in files.items():

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-LEDGER = ".gemma4-staged.json"
+STAGED_FILES = ".gemma4-staged.json"
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class File:
     sha256: str
 
 
-class Ledger:
+class StagedFiles:
     """Which files of a folder were checked, by checksum; kept in the folder, and gone with it."""
 
     def __init__(self, folder: str) -> None:
@@ -27,7 +27,7 @@ class Ledger:
         self.is_complete = False
         self._lock = threading.Lock()
         try:
-            kept = json.loads((self.folder / LEDGER).read_text())
+            kept = json.loads((self.folder / STAGED_FILES).read_text())
             self.files, self.is_complete = dict(kept["files"]), bool(kept["complete"])
         except (OSError, ValueError, KeyError, TypeError):
             pass  # nothing is known, so everything is fetched
@@ -54,6 +54,6 @@ class Ledger:
         return self.files.get(file.name) == file.sha256 and path.is_file() and path.stat().st_size == file.size
 
     def _write(self) -> None:
-        fresh = self.folder / f"{LEDGER}.new"
+        fresh = self.folder / f"{STAGED_FILES}.new"
         fresh.write_text(json.dumps({"files": self.files, "complete": self.is_complete}))
-        fresh.replace(self.folder / LEDGER)
+        fresh.replace(self.folder / STAGED_FILES)

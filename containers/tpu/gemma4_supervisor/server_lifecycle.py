@@ -1,4 +1,4 @@
-"""One run kept alive: started, looked after, its port closed while it is unwell, started again, or given up.
+"""One run kept alive: started, looked after, its port closed while it is unhealthy, started again, or given up.
 
 Whoever decides what ought to run is next door, in `keeper`; here is only what becomes of it.
 """
@@ -9,18 +9,18 @@ import enum
 import time
 from collections.abc import Callable
 
-from .containers import Container, DockerError
-from .journal import now
+from .context import Context
+from .desired_spec import Spec
+from .docker import Container, DockerError
+from .log import now
 from .preparation import PLACES, Preparation
 from .probe import Condition, Finding, Prober
-from .record import Run
-from .settings import backoff
-from .slot import Slot
-from .spec import Spec
-from .tools import Tools
+from .serving_slot import ServingSlot
+from .state import Run
+from .supervisor_settings import backoff
 from .web import Unreachable
 
-SICK_STARTS = 3
+FAILING_STARTS = 3
 """Errors in a row after which a starting server that says it is healthy counts as failed."""
 
 Later = Callable[[Callable[[], None]], None]
@@ -33,20 +33,20 @@ class Phase(enum.Enum):
     WAITING = "waiting"
     STARTING = "starting"
     SERVING = "serving"
-    UNWELL = "unwell"
+    UNHEALTHY = "unhealthy"
     RESTING = "resting"
     RETURNING = "returning"
 
 
-class Service:
+class ServerLifecycle:
     """The current run, as the record knows it. All methods run on the main thread.
 
     `served` is called when a run begins to serve, and again when it has proven itself.
     """
 
-    def __init__(self, tools: Tools, later: Later, served: Callable[[Run], None]) -> None:
-        self._tools, self._record, self._later, self._served = tools, tools.record, later, served
-        self._slot = Slot(tools, lambda prober, finding: later(lambda: self._on_finding(prober, finding)))
+    def __init__(self, context: Context, later: Later, served: Callable[[Run], None]) -> None:
+        self._context, self._state, self._later, self._served = context, context.state, later, served
+        self._slot = ServingSlot(context, lambda prober, finding: later(lambda: self._on_finding(prober, finding)))
         self._return: Preparation | None = None
         self.phase, self._since = Phase.WAITING, time.monotonic()
         self._errors = 0
@@ -54,7 +54,7 @@ class Service:
 
     @property
     def current(self) -> Run | None:
-        return self._record.current
+        return self._state.current
 
     def find(self) -> bool:
         """At the supervisor's start: go on with the container where there is one, else bring it back.
@@ -64,15 +64,15 @@ class Service:
         try:
             running = self._slot.running()
         except DockerError as error:
-            self._tools.status.trouble("docker", f"{error} Nothing can be started.")
+            self._context.status.trouble("docker", f"{error} Nothing can be started.")
             return False
-        self._tools.status.clear("docker")
-        for run in filter(None, (self._record.current, self._record.good)):
+        self._context.status.clear("docker")
+        for run in filter(None, (self._state.current, self._state.good)):
             if running and running.fingerprint and running.fingerprint == run.label:
                 self._take_over(run, running)
                 return True
         if running:
-            self._tools.journal.warning(
+            self._context.log.warning(
                 "stop", "A container that is not known here runs; it goes on until another starts."
             )
         elif self.current:
@@ -85,7 +85,7 @@ class Service:
         try:
             running = self._slot.running()
             if running and running.fingerprint == spec.fingerprint:
-                self._take_over(Run(spec, "", self._tools.metadata.address(), label=spec.fingerprint), running)
+                self._take_over(Run(spec, "", self._context.metadata.address(), label=spec.fingerprint), running)
         except (DockerError, Unreachable):
             return  # then it is prepared and started like any other
 
@@ -99,7 +99,7 @@ class Service:
     def revive(self) -> None:
         """Start the current run again, with what is still here of it."""
         if self.current:
-            self._come_back(self.current)
+            self._restart(self.current)
 
     def stand_back(self) -> None:
         """Another specification is about to be fetched: fetch nothing against it. What is here may still start."""
@@ -110,9 +110,9 @@ class Service:
         """To be called every second or so."""
         if self.current is None or self.phase is not Phase.RESTING:
             return
-        settings = self._tools.settings
+        settings = self._context.settings
         if self._in_phase_s() >= backoff(settings.restart_s, settings.restart_cap_s, self.current.failures):
-            self._come_back(self.current)
+            self._restart(self.current)
 
     def halt(self) -> None:
         """Fetch nothing any more; the container and its port stay as they are."""
@@ -127,7 +127,7 @@ class Service:
     # From start to start.
 
     def _take_over(self, run: Run, container: Container) -> None:
-        self._tools.journal.info("adopted", f"{run.spec.hash} runs already and is left alone.", hash=run.spec.hash)
+        self._context.log.info("adopted", f"{run.spec.hash} runs already and is left alone.", hash=run.spec.hash)
         self._remember(run)
         self._enter(Phase.SERVING if run.up else Phase.STARTING)
         self._slot.watch(run, container.id)
@@ -136,7 +136,7 @@ class Service:
         run.label = run.spec.fingerprint
         self._remember(run)
         self._enter(Phase.STARTING)
-        self._tools.journal.info("start", f"{run.spec.hash} is started.", hash=run.spec.hash)
+        self._context.log.info("start", f"{run.spec.hash} is started.", hash=run.spec.hash)
         try:
             self._slot.start(run)
         except (DockerError, OSError) as error:
@@ -146,14 +146,14 @@ class Service:
         try:
             self._slot.leave(run)
         except DockerError as error:
-            self._tools.journal.warning("stop", f"{run.spec.hash} was not stopped in order: {error}")
+            self._context.log.warning("stop", f"{run.spec.hash} was not stopped in order: {error}")
 
-    def _come_back(self, run: Run) -> None:
+    def _restart(self, run: Run) -> None:
         if run is not self.current:
             run.failures = 0
         self._remember(run)
         self._enter(Phase.RETURNING)
-        self._return = Preparation(self._tools, run.spec, self._on_ready, lambda _: None, known=run)
+        self._return = Preparation(self._context, run.spec, self._on_ready, lambda _: None, known=run)
         self._return.start()
 
     def _drop_return(self) -> None:
@@ -161,8 +161,8 @@ class Service:
             return
         self._return.abandon()
         self._return = None
-        self._tools.status.clear(*PLACES)
-        self._tools.status.set(weightsPercent=None)
+        self._context.status.clear(*PLACES)
+        self._context.status.set(weightsPercent=None)
         self._enter(Phase.WAITING)
 
     def _on_ready(self, preparation: Preparation, run: Run) -> None:
@@ -179,19 +179,19 @@ class Service:
     def _fail(self, run: Run, why: str, is_last: bool = False) -> None:
         """It has ended badly: rest and start it again, or go back to what was good."""
         run.failures += 1
-        words = self._tools.docker.last_words()
+        words = self._context.docker.last_output()
         self._leave(run)
         text = f"{run.spec.hash} failed, {run.failures} in a row: {why}."
-        self._tools.status.trouble("start", f"{text} Its last words: {words}" if words else text)
-        self._tools.status.clear("serving")
-        good = self._record.good
-        if good and not self._record.is_good(run) and (is_last or run.failures >= self._tools.settings.start_tries):
-            self._record.rejected = run.spec.digest
+        self._context.status.trouble("start", f"{text} Its last words: {words}" if words else text)
+        self._context.status.clear("serving")
+        good = self._state.good
+        if good and not self._state.is_good(run) and (is_last or run.failures >= self._context.settings.start_tries):
+            self._state.rejected = run.spec.digest
             text = f"{run.spec.hash} is given up, {run.failures} failed in a row: {why}. {good.spec.hash} comes back."
-            self._tools.status.trouble("rejected", text)
-            self._come_back(good)
+            self._context.status.trouble("rejected", text)
+            self._restart(good)
         else:
-            self._record.save()
+            self._state.save()
             self._enter(Phase.RESTING)
 
     # What the probe finds.
@@ -200,85 +200,87 @@ class Service:
         run = self.current
         if prober is not self._slot.prober or run is None:
             return
-        if finding.condition is Condition.GONE:
+        if finding.condition is Condition.ENDED:
             self._fail(run, finding.detail)
         elif self.phase is Phase.STARTING:
             self._on_finding_at_start(run, finding)
-        elif finding.condition is Condition.WELL:
-            self._be_well(run)
+        elif finding.condition is Condition.HEALTHY:
+            self._on_healthy(run)
         elif finding.condition is Condition.SLOW and self.phase is Phase.SERVING:
-            self._be_slow(run, finding)
+            self._on_slow(run, finding)
         else:
-            self._be_unwell(run, finding)
+            self._on_unhealthy(run, finding)
 
     def _on_finding_at_start(self, run: Run, finding: Finding) -> None:
-        self._errors = self._errors + 1 if finding.condition is Condition.SICK else 0
-        if finding.condition is Condition.WELL:
-            self._come_up(run)
-        elif self._errors >= SICK_STARTS:
+        self._errors = self._errors + 1 if finding.condition is Condition.FAILING else 0
+        if finding.condition is Condition.HEALTHY:
+            self._on_generating(run)
+        elif self._errors >= FAILING_STARTS:
             self._fail(run, f"it says that it is healthy, but {finding.detail}")
         elif self._in_phase_s() > run.spec.ready_s:
             detail = f"{finding.condition.value}: {finding.detail}"
             self._fail(run, f"not ready within {run.spec.ready_s:g} s, {detail}", is_last=True)
 
-    def _come_up(self, run: Run) -> None:
+    def _on_generating(self, run: Run) -> None:
         seconds = round(self._in_phase_s(), 1)
-        self._tools.journal.info("serving", f"{run.spec.hash} serves.", hash=run.spec.hash, startSeconds=seconds)
+        self._context.log.info("serving", f"{run.spec.hash} serves.", hash=run.spec.hash, startSeconds=seconds)
         run.up = True
         self._open(run)
-        self._tools.status.clear("start")
-        if self._record.good is None or self._record.is_good(run):
-            self._record.good = run
-        self._record.save()
+        self._context.status.clear("start")
+        if self._state.good is None or self._state.is_good(run):
+            self._state.good = run
+        self._state.save()
         self._served(run)
 
-    def _be_well(self, run: Run) -> None:
+    def _on_healthy(self, run: Run) -> None:
         self._slow_since = None
-        self._tools.status.clear("serving")
-        if self._slot.port != "open":  # it was unwell, or an earlier supervisor left the port in whatever state
+        self._context.status.clear("serving")
+        if self._slot.port != "open":  # it was unhealthy, or an earlier supervisor left the port in whatever state
             self._open(run)
-        is_new = not self._record.is_good(run)
-        if self._in_phase_s() < self._tools.settings.stable_s or not (is_new or run.failures):
+        is_new = not self._state.is_good(run)
+        if self._in_phase_s() < self._context.settings.stable_s or not (is_new or run.failures):
             return
         run.failures = 0
-        self._record.good = run
-        self._record.save()
+        self._state.good = run
+        self._state.save()
         if is_new:
-            self._tools.journal.info("proven", f"{run.spec.hash} has proven itself.", hash=run.spec.hash)
+            self._context.log.info("proven", f"{run.spec.hash} has proven itself.", hash=run.spec.hash)
             self._served(run)
 
-    def _be_slow(self, run: Run, finding: Finding) -> None:
+    def _on_slow(self, run: Run, finding: Finding) -> None:
         """Leave the port open, and let the clock decide: load and a server that hangs look alike for a while."""
-        settings, seconds = self._tools.settings, time.monotonic()
+        settings, seconds = self._context.settings, time.monotonic()
         if self._slow_since is None:
             self._slow_since = seconds
         silent_s = seconds - self._slow_since
-        if silent_s > settings.unwell_s:
+        if silent_s > settings.unhealthy_s:
             self._fail(run, f"it generated nothing for {silent_s:.0f} s while a request waited, {finding.detail}")
             return
         text = f"{run.spec.hash} {finding.condition.value}: {finding.detail}. Its port stays open; if it generates"
-        self._tools.status.trouble("serving", f"{text} nothing for {settings.unwell_s:g} s, it is started afresh.")
+        self._context.status.trouble("serving", f"{text} nothing for {settings.unhealthy_s:g} s, it is started afresh.")
 
-    def _be_unwell(self, run: Run, finding: Finding) -> None:
+    def _on_unhealthy(self, run: Run, finding: Finding) -> None:
         """Close the port at once, as errors are quick and would draw a gateway's load; it opens with the next token."""
-        if self.phase is not Phase.UNWELL:
-            self._enter(Phase.UNWELL)
+        if self.phase is not Phase.UNHEALTHY:
+            self._enter(Phase.UNHEALTHY)
         if self._slot.port != "closed":
             self._slot.close(run)
-        self._tools.status.trouble("serving", f"{run.spec.hash} is unwell, {finding.condition.value}: {finding.detail}")
-        if self._in_phase_s() > self._tools.settings.unwell_s:
-            self._fail(run, f"unwell for {self._in_phase_s():.0f} s, {finding.detail}")
+        self._context.status.trouble(
+            "serving", f"{run.spec.hash} is unhealthy: {finding.condition.value}: {finding.detail}"
+        )
+        if self._in_phase_s() > self._context.settings.unhealthy_s:
+            self._fail(run, f"unhealthy for {self._in_phase_s():.0f} s, {finding.detail}")
 
     def _open(self, run: Run) -> None:
         if self.phase is not Phase.SERVING:
             self._enter(Phase.SERVING)
         self._slot.open(run)
-        self._tools.status.clear("serving")
-        self._tools.status.set(servingSince=now())
+        self._context.status.clear("serving")
+        self._context.status.set(servingSince=now())
 
     def _remember(self, run: Run) -> None:
-        self._record.current = run
-        self._record.save()
+        self._state.current = run
+        self._state.save()
 
     def _enter(self, phase: Phase) -> None:
         self.phase, self._since = phase, time.monotonic()

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from .containers import Abandoned
-from .ledger import File
-from .metadata import Metadata
-from .settings import backoff
-from .spec import WeightSet
+from .desired_spec import WeightSet
+from .docker import Abandoned
+from .metadata_server import MetadataServer
+from .staged_files import File
+from .supervisor_settings import backoff
 from .web import Unreachable, call, connect, describe, target
 
 MANIFEST = "gemma4-manifest.json"
@@ -42,7 +42,7 @@ class Source:
 class Bucket:
     """Cloud Storage by its JSON API, with the machine's own account."""
 
-    def __init__(self, url: str, metadata: Metadata) -> None:
+    def __init__(self, url: str, metadata: MetadataServer) -> None:
         self._url, self._metadata = url.rstrip("/"), metadata
 
     def manifest(self, weights: WeightSet) -> list[File]:

@@ -12,25 +12,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .journal import Journal, now
-from .settings import backoff
+from .log import Log, now
+from .supervisor_settings import backoff
 from .web import Unreachable, describe
 
 SCHEMA = 1
 MOST_ERRORS = 5
 
 
-class Status:
+class MachineStatus:
     """Fields as README.md lists them. Shared by all threads.
 
     Published soon after a change, but at most every `every_s`; and at least every `cap_s`, so that one that is older
     says that nobody writes it any more. A file that cannot be written is tried again every `every_s`, changed or not.
     """
 
-    def __init__(
-        self, journal: Journal, file: Path, publish: Callable[[str], None], every_s: float, cap_s: float
-    ) -> None:
-        self._journal, self._file, self._publish = journal, file, publish
+    def __init__(self, log: Log, file: Path, publish: Callable[[str], None], every_s: float, cap_s: float) -> None:
+        self._log, self._file, self._publish = log, file, publish
         self._every_s, self._cap_s = every_s, cap_s
         self._fields: dict[str, Any] = {"stage": "waiting"}
         self._errors: dict[str, dict[str, str]] = {}
@@ -47,17 +45,17 @@ class Status:
         if not changed:
             return
         if "stage" in changed:
-            self._journal.info("stage", f"Stage: {changed['stage']}.", **self._names())
+            self._log.info("stage", f"Stage: {changed['stage']}.", **self._names())
         self._write()
 
     def trouble(self, where: str, message: str) -> None:
         """Something is wrong, and stays so until it is cleared. The same again is not repeated in the journal."""
-        message = self._journal.clean(message)
+        message = self._log.clean(message)
         with self._lock:
             known = self._errors.pop(where, {}).get("message") == message
             self._errors[where] = {"where": where, "message": message, "at": now()}
         if not known:
-            self._journal.error("trouble", message, where=where, **self._names())
+            self._log.error("trouble", message, where=where, **self._names())
         self._write()
 
     def clear(self, *places: str) -> None:
@@ -67,7 +65,7 @@ class Status:
         with self._lock:
             gone = [where for where in places if self._errors.pop(where, None)]
         if gone:
-            self._journal.info("recovered", f"Over: {', '.join(gone)}.", where=gone, **self._names())
+            self._log.info("recovered", f"Over: {', '.join(gone)}.", where=gone, **self._names())
             self._write()
 
     def end(self, where: str, message: str) -> None:
@@ -107,7 +105,7 @@ class Status:
             except OSError as error:
                 self._is_written = False
                 if was_written:
-                    self._journal.warning("report", f"{self._file} cannot be written: {describe(error)}")
+                    self._log.warning("report", f"{self._file} cannot be written: {describe(error)}")
 
     def _report(self) -> None:
         failures = 0
@@ -121,5 +119,5 @@ class Status:
             except Unreachable as error:
                 failures += 1
                 if failures == 1:
-                    self._journal.warning("report", f"The status cannot be published: {error}")
+                    self._log.warning("report", f"The status cannot be published: {error}")
             time.sleep(backoff(self._every_s, self._cap_s, max(1, failures)))

@@ -6,7 +6,7 @@ import re
 import threading
 from collections.abc import Callable
 
-from .containers import Docker, DockerError
+from .docker import Docker, DockerError
 
 MOST_LINES = 500
 """Read at a time. A server that prints more keeps its last ones; docker has all."""
@@ -16,7 +16,7 @@ _SEVERITY = re.compile(r"\b(DEBUG|INFO|WARNING|ERROR|CRITICAL)\b")
 _OF_OUR_PROBE = re.compile(r'"GET /(health|metrics) HTTP/[\d.]+" 200')
 
 
-class Output:
+class ServerOutput:
     """`add` gets severity, time and text of each line."""
 
     def __init__(self, docker: Docker, add: Callable[[str, str, str], None]) -> None:

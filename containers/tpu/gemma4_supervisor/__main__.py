@@ -13,17 +13,17 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from .cloud_log import CloudLog
-from .containers import Docker
+from .context import Context
+from .controller import Controller
+from .docker import Docker
 from .huggingface import token_files
-from .journal import Journal
-from .keeper import Keeper
-from .metadata import PROGRAM, Metadata
-from .output import Output
-from .program import InstallError, Program, machine_goes_down
-from .record import Record
-from .settings import Settings
-from .status import Status
-from .tools import Tools
+from .installation import Installation, InstallError, machine_goes_down
+from .log import Log
+from .machine_status import MachineStatus
+from .metadata_server import SUPERVISOR, MetadataServer
+from .server_output import ServerOutput
+from .state import SavedState
+from .supervisor_settings import SupervisorSettings
 from .web import Unreachable
 
 USAGE = "usage: supervisor.pyz run | install | install-files"
@@ -34,89 +34,89 @@ class Stopped(BaseException):
 
 
 def main(argv: Sequence[str]) -> int:
-    settings = Settings.of(os.environ)
+    settings = SupervisorSettings.of(os.environ)
     command = argv[0] if len(argv) == 1 else ""
     if command == "run":
         return run(settings)
     if command not in ("install", "install-files"):
         print(USAGE, file=sys.stderr)
         return 2
-    program = Program(settings)
+    installation = Installation(settings)
     try:
-        program.install(start=command == "install")
+        installation.install(start=command == "install")
     except (InstallError, OSError) as error:
-        print(f"The supervisor {program.version} cannot be installed: {error}", file=sys.stderr)
+        print(f"The supervisor {installation.version} cannot be installed: {error}", file=sys.stderr)
         return 1
-    print(f"supervisor {program.version}: {command} done")
+    print(f"supervisor {installation.version}: {command} done")
     return 0
 
 
-def run(settings: Settings) -> int:
+def run(settings: SupervisorSettings) -> int:
     """Keep the node's container until told to stop. What goes wrong inside ends the process; systemd starts it anew."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stop)
-    journal = Journal()
+    log = Log()
     _make_room(settings)
-    _hide_tokens(settings, journal)
-    program = Program(settings)
-    metadata = Metadata(settings, journal)
-    log = CloudLog(settings, metadata, journal)
-    journal.listener = log.add
+    _hide_tokens(settings, log)
+    installation = Installation(settings)
+    metadata = MetadataServer(settings, log)
+    cloud_log = CloudLog(settings, metadata, log)
+    log.listener = cloud_log.add
     report = (metadata.publish, settings.report_s, settings.report_cap_s)
-    status = Status(journal, settings.run_dir / "status.json", *report)
-    stumble = functools.partial(_stumble, journal, status, log)
+    status = MachineStatus(log, settings.run_dir / "status.json", *report)
+    stumble = functools.partial(_stumble, log, status, cloud_log)
     threading.excepthook = lambda fault: stumble(fault.exc_value or fault.exc_type())
-    status.set(supervisor=program.version, maintenance=None)
-    record = Record(settings.state_dir / "record.json", settings.weights_root, status)
-    docker = Docker(settings, journal)
-    output = Output(docker, log.add_line)
-    tools = Tools(settings, journal, status, metadata, docker, record, output)
-    journal.info("begin", f"Supervisor {program.version} begins.", version=program.version)
-    log.collect = output.collect
-    log.start()
+    status.set(supervisor=installation.version, maintenance=None)
+    state = SavedState(settings.state_dir / "state.json", settings.weights_root, status)
+    docker = Docker(settings, log)
+    output = ServerOutput(docker, cloud_log.add_line)
+    context = Context(settings, log, status, metadata, docker, state, output)
+    log.info("begin", f"Supervisor {installation.version} begins.", version=installation.version)
+    cloud_log.collect = output.collect
+    cloud_log.start()
 
     def let_go() -> None:
-        keeper.halt()
-        log.flush()
+        controller.halt()
+        cloud_log.flush()
 
-    keeper = Keeper(tools, lambda value: program.give_way(value, journal, status, let_go))
+    controller = Controller(context, lambda value: installation.give_way(value, log, status, let_go))
     try:
-        _upgrade_first(program, metadata, journal, status, log.flush)
-        keeper.run()
+        _upgrade_first(installation, metadata, log, status, cloud_log.flush)
+        controller.run()
     except Stopped:
         if goes_down := machine_goes_down():
-            keeper.shut()
+            controller.shut()
         what = "closed, as the machine goes down" if goes_down else "left as it is, like the container"
-        journal.info("end", f"Told to stop; the port is {what}.")
-        keeper.halt()
-        log.flush()
+        log.info("end", f"Told to stop; the port is {what}.")
+        controller.halt()
+        cloud_log.flush()
         os._exit(0)  # threads may still wait for the network
     except Exception as error:
         stumble(error)
 
 
-def _stumble(journal: Journal, status: Status, log: CloudLog, error: BaseException) -> NoReturn:
+def _stumble(log: Log, status: MachineStatus, cloud_log: CloudLog, error: BaseException) -> NoReturn:
     """A fault of ours, on whichever thread: say where, and let systemd start afresh. Container and port stay."""
     try:
         stack = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-        journal.error("fault", "The supervisor stumbled over itself.", stack=journal.clean(stack))
+        log.error("fault", "The supervisor stumbled over itself.", stack=log.clean(stack))
         status.end("supervisor", f"Unexpected {type(error).__name__}: {error}. It starts again.")
-        log.flush()
+        cloud_log.flush()
     finally:
         os._exit(1)
 
 
 def _upgrade_first(
-    program: Program, metadata: Metadata, journal: Journal, status: Status, before: Callable[[], None]
+    installation: Installation, metadata: MetadataServer, log: Log, status: MachineStatus, before: Callable[[], None]
 ) -> None:
     """Before anything that could fail in this version: a better one may be waiting."""
     try:
-        program.give_way(metadata.read(PROGRAM), journal, status, before)
+        installation.give_way(metadata.read(SUPERVISOR), log, status, before)
     except Unreachable:
         return  # the watch will see it
 
 
-def _make_room(settings: Settings) -> None:
+def _make_room(settings: SupervisorSettings) -> None:
     settings.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     settings.run_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     for left in settings.run_dir.glob("docker-*"):  # a login that was cut short
@@ -124,10 +124,10 @@ def _make_room(settings: Settings) -> None:
     (settings.run_dir / "container.env").unlink(missing_ok=True)
 
 
-def _hide_tokens(settings: Settings, journal: Journal) -> None:
+def _hide_tokens(settings: SupervisorSettings, log: Log) -> None:
     """Before a word is said: an earlier supervisor gave them to what runs, which may repeat them."""
     for path in token_files(settings.run_dir):
-        journal.hide(path.read_text(errors="replace").strip())
+        log.hide(path.read_text(errors="replace").strip())
 
 
 def _stop(*_: object) -> NoReturn:

@@ -13,12 +13,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from .bucket import PIECE, Bucket, Reader, Source, WeightsError
-from .containers import Abandoned
-from .ledger import LEDGER, Ledger
-from .metadata import Metadata
-from .settings import Settings
-from .spec import WeightSet
+from .bucket_reader import PIECE, Bucket, Reader, Source, WeightsError
+from .desired_spec import WeightSet
+from .docker import Abandoned
+from .metadata_server import MetadataServer
+from .staged_files import STAGED_FILES, StagedFiles
+from .supervisor_settings import SupervisorSettings
 
 PARTIAL = ".gemma4-part"
 MIB, GIB = 1024**2, 1024**3
@@ -31,7 +31,9 @@ _staging = threading.Lock()
 class Stager:
     """Brings folders to what their manifests say. `progress` is called with done and total bytes now and then."""
 
-    def __init__(self, settings: Settings, metadata: Metadata, progress: Callable[[int, int], None]) -> None:
+    def __init__(
+        self, settings: SupervisorSettings, metadata: MetadataServer, progress: Callable[[int, int], None]
+    ) -> None:
         self._bucket = Bucket(settings.storage_url, metadata)
         self._streams, self._range, self._retry_s = settings.streams, settings.range_mib * MIB, settings.retry_s
         self._progress = progress
@@ -55,16 +57,16 @@ class Stager:
             _staging.release()
 
     def _stage(self, sets: Sequence[WeightSet], abandoned: threading.Event) -> None:
-        wanted = [(weights, Ledger(weights.destination), self._bucket.manifest(weights)) for weights in sets]
+        wanted = [(weights, StagedFiles(weights.destination), self._bucket.manifest(weights)) for weights in sets]
         downloads = [
-            Download(Source(weights, file), ledger)
-            for weights, ledger, files in wanted
-            for file in ledger.missing(files)
+            Download(Source(weights, file), staged)
+            for weights, staged, files in wanted
+            for file in staged.missing(files)
         ]
         _check_room(downloads)
         self._fetch(downloads, Meter(sum(download.size for download in downloads), self._progress), abandoned)
-        for _, ledger, files in wanted:
-            ledger.complete(files)
+        for _, staged, files in wanted:
+            staged.complete(files)
 
     def _fetch(self, downloads: Sequence[Download], meter: Meter, abandoned: threading.Event) -> None:
         work = Work(part for download in downloads for part in download.parts(self._range))
@@ -92,26 +94,26 @@ class Stager:
 
 def is_staged(sets: Iterable[WeightSet]) -> bool:
     """Whether all of them were once brought here as a whole, by nobody's word but the ledger's."""
-    return all(Ledger(weights.destination).is_complete for weights in sets)
+    return all(StagedFiles(weights.destination).is_complete for weights in sets)
 
 
 def tidy(sets: Iterable[WeightSet]) -> None:
     """Take away what the manifests do not know, where nothing runs that may still read it."""
     for weights in sets:
-        ledger = Ledger(weights.destination)
-        for path in [path for path in ledger.folder.rglob("*") if path.is_file()]:
-            name = str(path.relative_to(ledger.folder))
-            if name != LEDGER and name not in ledger.files:
+        staged = StagedFiles(weights.destination)
+        for path in [path for path in staged.folder.rglob("*") if path.is_file()]:
+            name = str(path.relative_to(staged.folder))
+            if name != STAGED_FILES and name not in staged.files:
                 path.unlink()
 
 
 class Download:
     """One file on its way. Parts arrive in any order, and are hashed in the right one as soon as they can be."""
 
-    def __init__(self, source: Source, ledger: Ledger) -> None:
-        self.source, self.size, self.folder = source, source.file.size, ledger.folder
-        self._ledger = ledger
-        self._path = ledger.folder / source.file.name
+    def __init__(self, source: Source, staged: StagedFiles) -> None:
+        self.source, self.size, self.folder = source, source.file.size, staged.folder
+        self._staged = staged
+        self._path = staged.folder / source.file.name
         self._partial = self._path.with_name(self._path.name + PARTIAL)
         self._partial.unlink(missing_ok=True)
         self._descriptor = -1
@@ -176,7 +178,7 @@ class Download:
                 "again; if that does not help, the object is damaged: delete it and run the weights copy again."
             )
         self._partial.replace(self._path)
-        self._ledger.add(self.source.file)
+        self._staged.add(self.source.file)
 
 
 class Work:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from .journal import Journal
+from .log import Log
 
 CHAIN = "GEMMA4"
 SEGMENT_WITH_DATA = "81:65535"
@@ -25,20 +25,20 @@ _OUTSIDE = "-p tcp ! -i lo"  # the supervisor's own probe comes through the loop
 _RESET = "-j REJECT --reject-with tcp-reset"
 
 
-class GateError(Exception):
+class FirewallError(Exception):
     """The firewall of the machine cannot be changed."""
 
 
-class Gate:
+class PortFirewall:
     """Rules in a chain of our own, always written as a whole: doing it twice changes nothing."""
 
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
+    def __init__(self, log: Log) -> None:
+        self._log = log
 
     def open(self, port: int) -> None:
         self._set(port, [], "open")
 
-    def admit_nobody_new(self, port: int) -> None:
+    def refuse_new_connections(self, port: int) -> None:
         """No new connections; those that are there may go on."""
         self._set(port, ["--syn"], "no new connections")
 
@@ -55,20 +55,20 @@ class Gate:
         jump = ["INPUT", "-j", CHAIN]
         if not _run(["iptables", "--wait", "5", "-C", *jump], may_fail=True):
             _run(["iptables", "--wait", "5", "-I", *jump])
-        self._journal.info("port", f"Port {port}: {word}.", port=port, state=word)
+        self._log.info("port", f"Port {port}: {word}.", port=port, state=word)
 
 
-def callers(port: int, table: Path = Path("/proc/net/tcp")) -> int:
+def remote_connections(port: int, table: Path = Path("/proc/net/tcp")) -> int:
     """Connections to `port` from other machines."""
     rows = [line.split() for line in table.read_text().splitlines()[1:]]
     ends = [(row[1].split(":"), row[2].split(":")) for row in rows if row[3] == ESTABLISHED]
     return sum(int(here[1], 16) == port and here[0] != there[0] for here, there in ends)
 
 
-def settle(port: int, at_most_s: float) -> None:
+def wait_for_callers(port: int, at_most_s: float) -> None:
     """Wait until no other machine is connected: once refused, a gateway lets its idle connections go."""
     end = time.monotonic() + at_most_s
-    while callers(port) and time.monotonic() < end:
+    while remote_connections(port) and time.monotonic() < end:
         time.sleep(0.1)
 
 
@@ -78,8 +78,10 @@ def _run(command: Sequence[str], text: str = "", may_fail: bool = False) -> bool
             command, input=text, capture_output=True, text=True, errors="replace", timeout=COMMAND_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise GateError(f"{command[0]} cannot be run ({type(error).__name__}); the port cannot be closed.") from None
+        raise FirewallError(
+            f"{command[0]} cannot be run ({type(error).__name__}); the port cannot be closed."
+        ) from None
     if done.returncode and not may_fail:
         said = " ".join(done.stderr.split()) or f"exit code {done.returncode}"
-        raise GateError(f"{command[0]} failed ({said}); the port cannot be closed.")
+        raise FirewallError(f"{command[0]} failed ({said}); the port cannot be closed.")
     return done.returncode == 0

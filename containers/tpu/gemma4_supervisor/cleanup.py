@@ -6,15 +6,15 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+from .context import Context
+from .desired_spec import WeightSet
 from .huggingface import token_file, token_files, unnamed_models
-from .record import Run
-from .spec import WeightSet
-from .tools import Tools
+from .state import Run
 
 
-def clean(tools: Tools, run: Run) -> None:
+def clean(context: Context, run: Run) -> None:
     """`run` is what is wanted, and has proven itself: take away everything that was only there for others."""
-    settings, spec = tools.settings, run.spec
+    settings, spec = context.settings, run.spec
     gone = sweep(settings.weights_root, spec.weights)
     for folder in unnamed_models(spec, settings.memory):
         shutil.rmtree(folder, ignore_errors=True)
@@ -23,11 +23,11 @@ def clean(tools: Tools, run: Run) -> None:
     for path in token_files(settings.run_dir):
         if path != kept:
             path.unlink(missing_ok=True)
-    old = [image for image in tools.record.images if image not in ("", run.image_id)]
-    removed = [image for image in old if tools.docker.remove_image(image)]
-    tools.record.forget_images(removed)
+    old = [image for image in context.state.images if image not in ("", run.image_id)]
+    removed = [image for image in old if context.docker.remove_image(image)]
+    context.state.forget_images(removed)
     if gone or removed:
-        tools.journal.info("cleaned", "Removed what is not needed any more.", weights=gone, images=removed)
+        context.log.info("cleaned", "Removed what is not needed any more.", weights=gone, images=removed)
 
 
 def sweep(root: Path, kept: Iterable[WeightSet]) -> list[str]:

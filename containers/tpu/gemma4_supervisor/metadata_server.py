@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable
 from urllib.parse import quote
 
-from .journal import Journal
-from .settings import Settings, backoff
+from .log import Log
+from .supervisor_settings import SupervisorSettings, backoff
 from .web import Reply, Unreachable, call
 
 SPEC = "attributes/gemma4-spec"
-PROGRAM = "attributes/gemma4-supervisor"
+SUPERVISOR = "attributes/gemma4-supervisor"
 LOG = "attributes/gemma4-log"
 MAINTENANCE = "upcoming-maintenance?alt=json&recursive=true"
 ADDRESS = "network-interfaces/0/ip"
@@ -22,12 +22,12 @@ ANSWER_S = 10.0
 TOKEN_SPARE_S = 300.0
 
 
-class Metadata:
+class MetadataServer:
     """Everything below `instance/`. Shared by all threads."""
 
-    def __init__(self, settings: Settings, journal: Journal) -> None:
+    def __init__(self, settings: SupervisorSettings, log: Log) -> None:
         self._root = f"http://{settings.metadata_host}/computeMetadata/v1/instance/"
-        self._journal = journal
+        self._log = log
         self._token, self._token_ends = "", 0.0
         self._lock = threading.Lock()
 
@@ -49,7 +49,7 @@ class Metadata:
                 reply = self._ask("GET", "service-accounts/default/token", ANSWER_S)
                 try:
                     answer = json.loads(reply.body)
-                    self._token = self._journal.hide(str(answer["access_token"]))
+                    self._token = self._log.hide(str(answer["access_token"]))
                     self._token_ends = time.monotonic() + float(answer["expires_in"]) - TOKEN_SPARE_S
                 except (ValueError, KeyError, TypeError):
                     raise Unreachable("the metadata server gives no token: has the node a service account?") from None
@@ -99,7 +99,7 @@ class Watch(threading.Thread):
     """Calls `changed` with a value at once, and again whenever it is another one; None where there is none."""
 
     def __init__(
-        self, settings: Settings, metadata: Metadata, path: str, changed: Callable[[str | None], None],
+        self, settings: SupervisorSettings, metadata: MetadataServer, path: str, changed: Callable[[str | None], None],
         trouble: Callable[[str], None] = lambda text: None,
     ) -> None:  # fmt: skip
         super().__init__(name=f"watch {path}", daemon=True)
@@ -134,7 +134,9 @@ class MaintenanceWatch(threading.Thread):
     It asks now and then: where nothing is announced there is nothing whose change could be waited for.
     """
 
-    def __init__(self, settings: Settings, metadata: Metadata, changed: Callable[[str | None], None]) -> None:
+    def __init__(
+        self, settings: SupervisorSettings, metadata: MetadataServer, changed: Callable[[str | None], None]
+    ) -> None:
         super().__init__(name="watch maintenance", daemon=True)
         self._every_s, self._metadata, self._changed = settings.maintenance_s, metadata, changed
 

@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
-BLOT = "[secret]"
+REDACTED = "[secret]"
 LONGEST = 2000
 
 
-class Journal:
+class Log:
     """JSON lines, each of which a listener gets as well. Shared by all threads."""
 
     def __init__(self, stream: TextIO = sys.stdout) -> None:
@@ -33,7 +33,7 @@ class Journal:
     def clean(self, text: str) -> str:
         """`text` as it may be shown: without secrets, and not endless."""
         for secret in tuple(self._secrets):
-            text = text.replace(secret, BLOT)
+            text = text.replace(secret, REDACTED)
         return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} … {text[-LONGEST // 2 :]}"
 
     def say(self, severity: str, event: str, message: str, **fields: Any) -> None:
@@ -41,7 +41,7 @@ class Journal:
         entry = {"severity": severity, "time": now(), "event": event, "message": self.clean(message)}
         line = json.dumps({**entry, **fields}, ensure_ascii=False)
         for secret in tuple(self._secrets):
-            line = line.replace(secret, BLOT)
+            line = line.replace(secret, REDACTED)
         with self._lock:
             print(line, file=self._stream, flush=True)
         self.listener(json.loads(line))

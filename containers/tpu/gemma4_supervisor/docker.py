@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from .journal import Journal
-from .settings import Settings
-from .spec import Spec
+from .desired_spec import Spec
+from .log import Log
+from .supervisor_settings import SupervisorSettings
 
 NAME = "gemma4"
 HASH, FINGERPRINT = "gemma4.hash", "gemma4.fingerprint"
@@ -66,10 +66,10 @@ class Container:
 class Docker:
     """Shared by all threads: it holds nothing but its settings."""
 
-    def __init__(self, settings: Settings, journal: Journal) -> None:
+    def __init__(self, settings: SupervisorSettings, log: Log) -> None:
         self._run_dir, self._weights_root = settings.run_dir, settings.weights_root
         self._device_dir = settings.device_dir
-        self._journal = journal
+        self._log = log
 
     def container(self) -> Container | None:
         """The container of our name, running or not. Raises DockerError."""
@@ -117,7 +117,7 @@ class Docker:
             devices = sorted(path.name for path in self._device_dir.glob("accel*"))  # before
         if not devices:
             text = f"Neither {self._device_dir}/vfio nor {self._device_dir}/accel* is there; the server is started with"
-            self._journal.warning("privileged", f"{text} --privileged, and sees whatever devices this machine has.")
+            self._log.warning("privileged", f"{text} --privileged, and sees whatever devices this machine has.")
             return ["--privileged"]
         options = [
             option for device in devices for option in ("--device", f"{self._device_dir}/{device}:/dev/{device}")
@@ -151,7 +151,7 @@ class Docker:
                 found[-1] = (found[-1][0], line.strip())
         return sorted(found)
 
-    def last_words(self) -> str:
+    def last_output(self) -> str:
         """The end of the container's output, or nothing."""
         try:
             return self._docker("logs", "--tail", str(LAST_LINES), NAME, with_errors=True).strip()
@@ -182,7 +182,7 @@ class Docker:
         except DockerError as error:
             if "no such image" in str(error).lower():
                 return True
-            self._journal.info("image-kept", f"The image {image_id} stays for now: {error}")
+            self._log.info("image-kept", f"The image {image_id} stays for now: {error}")
             return False
         return True
 
@@ -193,7 +193,7 @@ class Docker:
         environ = {"DOCKER_CONFIG": config}
         try:
             if registry:
-                self._journal.hide(f"oauth2accesstoken:{token}")
+                self._log.hide(f"oauth2accesstoken:{token}")
                 login = ("login", "--username", "oauth2accesstoken", "--password-stdin", f"https://{registry}")
                 self._docker(*login, environ=environ, text=token)
             yield environ
@@ -212,7 +212,7 @@ class Docker:
         except subprocess.TimeoutExpired:
             raise DockerError(f"docker {arguments[0]} has not ended within {timeout_s:.0f} s") from None
         if code:
-            raise DockerError(self._journal.clean(explain(arguments[0], errors or output)))
+            raise DockerError(self._log.clean(explain(arguments[0], errors or output)))
         return output + errors if with_errors else output
 
 

@@ -1,0 +1,24 @@
+"""What all of the supervisor's parts share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .docker import Docker
+from .log import Log
+from .machine_status import MachineStatus
+from .metadata_server import MetadataServer
+from .server_output import ServerOutput
+from .state import SavedState
+from .supervisor_settings import SupervisorSettings
+
+
+@dataclass(frozen=True)
+class Context:
+    settings: SupervisorSettings
+    log: Log
+    status: MachineStatus
+    metadata: MetadataServer
+    docker: Docker
+    state: SavedState
+    output: ServerOutput
