@@ -15,6 +15,7 @@ from typing import Any
 
 from infra.ops.cli import run
 from infra.ops.commands.explain import describe_setting
+from infra.ops.commands.glossary import GLOSSARY
 from infra.planning.settings.resolve import known_paths
 from infra.planning.settings.stackfile import stack_names
 from tests.projects import ROOT
@@ -22,6 +23,7 @@ from tests.projects import ROOT
 GOLDEN = ROOT / "tests" / "golden"
 README = ROOT / "README.md"
 CONFIGURATION = ROOT / "docs" / "configuration.md"
+GLOSSARY_PAGE = ROOT / "docs" / "glossary.md"
 
 _BLOCK = re.compile(r"(<!-- written by make golden: ([a-z0-9 -]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -29,7 +31,8 @@ _BLOCK = re.compile(r"(<!-- written by make golden: ([a-z0-9 -]+) -->\n).*?(<!--
 def wanted() -> dict[Path, str]:
     """The files and what they should hold."""
     files = {GOLDEN / f"{name}.json": output("plan", name, "--json") for name in stack_names(ROOT)}
-    return {**files, README: readme(README.read_text("utf-8")), CONFIGURATION: configuration()}
+    pages = {CONFIGURATION: configuration(), GLOSSARY_PAGE: glossary()}
+    return {**files, **pages, README: readme(README.read_text("utf-8"))}
 
 
 def output(*words: str) -> str:
@@ -128,6 +131,25 @@ def _default(row: Mapping[str, Any]) -> str:
 
 def _yaml(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
+
+
+_GLOSSARY_HEAD = """# Glossary
+
+<!-- written by make golden from infra/ops/commands/glossary.py -->
+
+The words that plans, messages and these pages use. `gemma4 explain WORD` prints the same entry in a terminal.
+"""
+
+
+def glossary() -> str:
+    """The page of all words that `gemma4 explain` knows, sorted, with settings and commands set as code."""
+    settings = "|".join(sorted((re.escape(path) for path, _ in known_paths() if "." in path), key=len, reverse=True))
+    lines = [_GLOSSARY_HEAD, "| word | meaning |", "|---|---|"]
+    for word in sorted(GLOSSARY, key=str.lower):
+        meaning = re.sub(r"(\w): (gemma4 [^.]+)$", r"\1 `\2`.", GLOSSARY[word])
+        meaning = re.sub(rf"(?<![\w.`])({settings})(?![\w`])", r"`\1`", meaning)
+        lines.append(f"| **{word}** | {meaning} |")
+    return "\n".join(lines) + "\n"
 
 
 def main() -> None:

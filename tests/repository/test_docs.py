@@ -16,12 +16,13 @@ import typer.main
 
 from infra.ops.cli import app
 from infra.ops.commands.explain import describe_setting
+from infra.ops.commands.glossary import GLOSSARY, SYNONYMS
 from infra.planning.planner import make_plan
 from infra.planning.report.data import ResourceList, as_json
 from infra.planning.report.diff import changes
 from infra.planning.settings.resolve import known_paths
 from infra.planning.settings.stackfile import stack_names
-from tests.golden import CONFIGURATION, GOLDEN
+from tests.golden import CONFIGURATION, GLOSSARY_PAGE, GOLDEN, glossary
 from tests.projects import ROOT, Capture, command
 
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("infra/**/*.md")])
@@ -158,6 +159,20 @@ class TestFiles:
                 ["git", "grep", "-l", "-I", host], cwd=ROOT, capture_output=True, text=True, check=False
             )
             assert found.stdout == ""
+
+
+class TestTheGlossary:
+    def test_its_page_is_what_explain_says_now(self) -> None:
+        assert GLOSSARY_PAGE.read_text("utf-8") == glossary(), "run: make golden"
+
+    @pytest.mark.parametrize("word", [*GLOSSARY, *SYNONYMS])
+    def test_every_word_and_every_other_name_of_one_is_explained(self, word: str, capsys: Capture) -> None:
+        (row,) = command(capsys)("explain", word, "--json").data
+        assert row["meaning"] in {*GLOSSARY.values()} or word in PATHS
+
+    def test_every_other_name_leads_to_an_entry_and_is_none_itself(self) -> None:
+        assert set(SYNONYMS.values()) <= set(GLOSSARY)
+        assert not {name.lower() for name in GLOSSARY} & set(SYNONYMS)
 
 
 BANDS = {"low", "mid", "high"}

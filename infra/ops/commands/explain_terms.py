@@ -7,55 +7,9 @@ from typing import Any
 
 from infra.catalog import GIB, catalog
 from infra.catalog.flags import REMOVED, flag_table, normal_spelling
+from infra.ops.commands.glossary import GLOSSARY, SYNONYMS
 from infra.planning.server.flag_owners import MANAGED_FLAGS
 from infra.planning.settings.resolve import known_paths
-
-_TERMS = {
-    "kv cache": "What the server remembers of each running request: a key and a value per token and layer. Its size says how "
-    "many tokens, so how many requests, run at once. See serving.maxModelLen and serving.kvCacheDtype.",
-    "mtp": "Multi-token prediction: a small assistant model drafts tokens that the model checks in one step. See "
-    "serving.speculation.method.",
-    "speculative decoding": "A cheap drafter proposes tokens, the model checks them in one step: faster alone, the same text. "
-    "See serving.speculation.",
-    "qat": "Quantization-aware training: the checkpoint was trained to lose little in 4 bits. Such models end in qat-w4a16.",
-    "w4a16": "Weights of 4 bits, activations of 16: a quarter of the memory of bf16; on GPUs only.",
-    "moe": "Mixture of experts: all weights are loaded, a part of them works on each token. gemma-4-26b-a4b-it is one.",
-    "tensor parallelism": "Several devices share one model: each holds a part of every layer. See serving.tensorParallelSize.",
-    "prefix caching": "What the KV cache holds of a prompt is used again by the next request that begins alike. See "
-    "serving.prefixCaching.",
-    "time to first token": "How long a caller waits until the answer begins; the plan's `first token`.",
-    "slice": "A TPU machine of one to eight chips that serves one copy of the model. See tpu.slices.",
-    "queued resource": "A request for a TPU slice, which waits in Google's queue until there is capacity. See "
-    "tpu.validUntilDuration.",
-    "flex-start": "Capacity from a queue, cheaper, for at most seven days. See tpu.provisioning and tpu.maxRunDuration.",
-    "spot": "Capacity that Google may take back at any moment. See tpu.provisioning.",
-    "husk": "A queued resource that has ended: it serves nothing and holds quota. See: gemma4 tpu husks",
-    "gateway": "The Cloud Run service before TPU slices: lets callers in, spreads their requests. See scaling.concurrency.",
-    "supervisor": "The program on a TPU machine that starts the server, watches it, and goes back to the last good one.",
-    "invoker": "Who may call the endpoint. See access.invokers.",
-    "deployer": "Who runs `pulumi up`, and so may take the invoker account's tokens for the check. See access.deployers.",
-    "recipe": "Settings known to suit a model on a machine; they lie under the stack file. The plan's `Basis` names them.",
-    "quota": "How much of a kind of machine Google lets a project have in a region or zone. The plan's `Quota` names each that "
-    "the stack is counted against, what it needs, and what a new project usually has.",
-    "tight": "The verdict on a plan that may fit or not: the known errors of the prediction reach beyond the memory.",
-    "cold start": "The first request after a quiet time waits until an instance has started; the plan's `Start`. See "
-    "scaling.minInstances.",
-}
-_SAME = {
-    "kv": "kv cache",
-    "speculation": "speculative decoding",
-    "tp": "tensor parallelism",
-    "ttft": "time to first token",
-    "first token": "time to first token",
-    "mixture of experts": "moe",
-    "multi-token prediction": "mtp",
-    "husks": "husk",
-    "slices": "slice",
-    "recipes": "recipe",
-    "basis": "recipe",
-    "quotas": "quota",
-    "scale to zero": "cold start",
-}
 
 
 def word_rows(word: str) -> list[dict[str, Any]]:
@@ -72,7 +26,7 @@ def choices(path: str) -> list[str]:
 
 def known_words() -> list[str]:
     """Everything that may be asked for: settings, ids of the catalog, and terms."""
-    return [*(path for path, _ in known_paths()), *choices("model"), *choices("accelerator"), *_TERMS]
+    return [*(path for path, _ in known_paths()), *choices("model"), *choices("accelerator"), *GLOSSARY]
 
 
 def _catalog(word: str) -> dict[str, Any]:
@@ -111,6 +65,7 @@ def _flag(word: str) -> dict[str, Any]:
 
 
 def _term(word: str) -> dict[str, Any]:
+    entries = {name.lower(): meaning for name, meaning in GLOSSARY.items()}
     plain = " ".join(re.split(r"[\s_]+", word.lower().strip()))
-    meaning = _TERMS.get(_SAME.get(plain, plain)) or _TERMS.get(plain.replace("-", " "))
+    meaning = entries.get(SYNONYMS.get(plain, plain).lower()) or entries.get(plain.replace("-", " "))
     return {"meaning": meaning, "type": "a word of the plan"} if meaning else {}

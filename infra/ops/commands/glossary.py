@@ -1,0 +1,94 @@
+"""The words that plans, messages and documents use, one entry each: `gemma4 explain WORD` prints it, and `make golden` writes
+docs/glossary.md from it."""
+
+from __future__ import annotations
+
+GLOSSARY = {
+    "band": "The range within which a predicted figure is expected, as in ≈ 27 tok/s (±20 %). It is as wide as published runs "
+    "lay apart from the prediction.",
+    "bucket": "The Cloud Storage bucket of a stack. It holds the weights, copied once from Hugging Face. See weights.source.",
+    "catalog": "The facts that plans are made from: models, machines, prices, quotas, images, recipes and the flags of vLLM, "
+    "each with its source and date. It is the folder infra/catalog.",
+    "cold start": "The first request after a quiet time waits until an instance has started; the plan's Start row says how "
+    "long. See scaling.minInstances.",
+    "deployer": "Somebody who runs `pulumi up`. A deployer may take identity tokens of the stack's invoker account, which the "
+    "serving check needs. See access.deployers.",
+    "ended request": "A queued resource whose slice has ended or was never granted: it serves nothing and still holds quota. "
+    "See: gemma4 tpu husks",
+    "flex-start": "TPU capacity from a queue: cheaper than on-demand, and for at most seven days. See tpu.provisioning and "
+    "tpu.maxRunDuration.",
+    "gateway": "The Cloud Run service in front of TPU slices. It lets callers in, spreads their requests over the slices, and "
+    "leaves out a slice that is down. See scaling.concurrency.",
+    "invoker": "An account that may call the endpoint. Each stack has one of its own, as which the serving check asks; others "
+    "are listed under access.invokers.",
+    "knee": "The number of requests at once that the planner chooses where nothing sets serving.maxNumSeqs. With more of them "
+    "the device generates hardly more tokens in all and each request gets slower, or the KV cache is full.",
+    "KV cache": "What the server remembers of each running request: a key and a value for each token and layer. Its size "
+    "limits how many tokens, and so how many requests, run at once. See serving.maxModelLen and serving.kvCacheDtype.",
+    "MoE": "Mixture of experts: all weights are loaded, but only a part of them works on each token. gemma-4-26b-a4b-it is "
+    "such a model.",
+    "MTP": "Multi-token prediction: a small assistant model drafts tokens, which the model then checks in one step. See "
+    "serving.speculation.method.",
+    "origin": "Where the value of a setting comes from: default, recipe, profile, stack file or command line. `gemma4 plan l4 "
+    "--json` lists them under origins.",
+    "orphan": "A slice that carries the stack's labels, and is paid for, though the stack file no longer names it. `gemma4 tpu "
+    "status` lists orphans with the command that gives each one back.",
+    "pin": "To fix an image to its digest, or weights to a commit, so that the same plan deploys the same thing tomorrow. See "
+    "images.requirePinned, and: gemma4 pin",
+    "plan": "All that can be decided about a stack without the cloud: memory, capacity, speed, start, price, quotas, the "
+    "command of vLLM and all resources. See: gemma4 plan l4",
+    "prefix caching": "A prompt's part of the KV cache is used again by the next request that begins with the "
+    "same words. See serving.prefixCaching.",
+    "profile": "What a stack is tuned for: latency, balanced or throughput. It selects the recipe, where there is one for it, "
+    "and the knee. See: gemma4 explain profile",
+    "QAT": "Quantization-aware training: the checkpoint was trained so that it loses little when its weights are stored in 4 "
+    "bits. The ids of such models end in qat-w4a16.",
+    "queued resource": "A request for a TPU slice. It waits in Google's queue until there is capacity, or until its time is "
+    "over. See tpu.validUntilDuration.",
+    "quota": "How much of one kind of machine Google lets a project use in a region or zone. The plan's Quota row names each "
+    "quota that the stack counts against, what it needs of it, and what a new project usually has.",
+    "recipe": "Settings that are known to suit a model on a machine. They apply where the stack file says nothing. The plan's "
+    "Basis row names the recipe, and who has measured it.",
+    "revision": "Either one version of a Cloud Run service, which a changed plan replaces by a new one; or one commit of a "
+    "model at Hugging Face. See weights.revision.",
+    "serving check": "The last step of `pulumi up`: it waits for the new server, asks it for an answer, a tool call and each "
+    "kind of media, and measures it. See: gemma4 status l4",
+    "slice": "A TPU machine of one to eight chips that serves one copy of the model. See tpu.slices.",
+    "spec": "The specification of a server: image, command, environment and weights, named by a hash such as "
+    "spec-9f88695b9254. The server answers to this name too, which proves which version of the plan it runs.",
+    "speculative decoding": "A cheap drafter proposes tokens and the model checks them in one step. A single request gets "
+    "faster, and its text stays the same. See serving.speculation.",
+    "spot": "Capacity that Google may take back at any moment. See tpu.provisioning.",
+    "stack": "One deployment, described by a stack file: the stack l4 is described by Pulumi.l4.yaml. See: gemma4 stacks",
+    "supervisor": "The program on a TPU slice that fetches what the slice should serve, starts vLLM and watches it. It goes "
+    "back to the last good spec when a new one does not come up.",
+    "tensor parallelism": "Several devices share one model: each holds a part of every layer. See serving.tensorParallelSize.",
+    "tight": "The verdict on a plan that may or may not fit: the known error of the prediction is larger than the memory that "
+    "is left.",
+    "time to first token": "How long a caller waits until the answer begins. The plan calls it `first token`.",
+    "verdict": "What a plan says in one word: fits, tight, or refused. Refused plans create nothing.",
+    "w4a16": "Weights of 4 bits and activations of 16: a quarter of the memory of bf16. vLLM serves it on GPUs only.",
+}
+"""Meaning by word."""
+
+SYNONYMS = {
+    "basis": "recipe",
+    "check": "serving check",
+    "first token": "time to first token",
+    "husk": "ended request",
+    "husks": "ended request",
+    "kv": "KV cache",
+    "mixture of experts": "MoE",
+    "multi-token prediction": "MTP",
+    "pinned": "pin",
+    "quotas": "quota",
+    "recipes": "recipe",
+    "scale to zero": "cold start",
+    "slices": "slice",
+    "specification": "spec",
+    "speculation": "speculative decoding",
+    "stacks": "stack",
+    "tp": "tensor parallelism",
+    "ttft": "time to first token",
+}
+"""Other words, in lower case, for an entry of the glossary."""
