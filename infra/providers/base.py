@@ -1,17 +1,19 @@
-"""What all dynamic providers share: one clean error line, progress on the resource's own row, the stack's own settings.
+"""What all dynamic resources and their providers share: a type name, one-line errors, progress on the resource's own row.
 
-Pulumi runs providers in a process of their own, from a reference to the class kept in users' state: module and class
-names in this package are frozen. A provider holds no state; secrets are read from the configuration, never captured.
+Pulumi runs a provider in a process of its own, from a reference to its class that the stack's state holds: the module and
+class names in this package are frozen (tests/providers/test_frozen_names.py). A provider holds no state; it reads secrets
+from the stack's configuration and never captures them.
 """
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import pulumi
-from pulumi.dynamic import ConfigureRequest, DiffResult, ReadResult, ResourceProvider
+from pulumi.dynamic import ConfigureRequest, DiffResult, ReadResult, Resource, ResourceProvider
 
 from infra.google.provider_settings import Access
 from infra.google.session import GoogleSession
@@ -28,8 +30,23 @@ _Failure.__module__ = "builtins"
 _Failure.__qualname__ = "gemma4"
 
 
+class DynamicResource(Resource):
+    """Base of the dynamic resources. The class name is the resource's type: `pulumi-python:dynamic/gemma4:NAME`.
+
+    The properties are the fields of the arguments, `urn`, and the outputs: whatever the class itself annotates.
+    """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__(module="gemma4", name=cls.__name__)
+
+    def __init__(self, provider: Provider, name: str, args: object, opts: pulumi.ResourceOptions) -> None:
+        urn = None if opts.parent is None else urn_under(opts.parent, type(self).__name__, name)
+        outputs = dict.fromkeys(inspect.get_annotations(type(self)))
+        super().__init__(provider, name, {**vars(args), "urn": urn, **outputs}, opts)
+
+
 class Provider(ResourceProvider):
-    """Base of our providers: quiet errors, and a `read` that touches nothing."""
+    """Base of the providers: one-line errors, and a `read` that asks nothing of Google or of the server."""
 
     serialize_as_secret_always = False  # nothing secret is captured, and a secret provider makes every diff costly
 

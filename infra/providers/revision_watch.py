@@ -13,20 +13,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CreateResult, DiffResult, Resource, UpdateResult
+from pulumi.dynamic import CreateResult, DiffResult, UpdateResult
 
 from infra.errors import ServingError
-from infra.providers.base import Provider, changed, fail, in_place, progress_on, urn_under, warning_on
+from infra.providers.base import DynamicResource, Provider, changed, fail, in_place, progress_on, warning_on
 from infra.providers.revision_wait import Awaited, follow
 
-KIND = "RevisionWatch"
 MARK = "gemma4-revision"
 """The annotation that names a revision by what was asked of it."""
 _TRIGGERS = ("project", "region", "service", "mark")
 
 
 @dataclass(frozen=True)
-class RevisionWatchInputs:
+class RevisionWatchArgs:
     """Which service's revision; `mark` is the value of its annotation `MARK`, `limit_s` Pulumi's patience with the
     service."""
 
@@ -37,12 +36,13 @@ class RevisionWatchInputs:
     limit_s: float
 
 
-class RevisionWatch(Resource, module="gemma4", name=KIND):
-    """A revision that was seen to become ready. Nothing depends on it."""
+class RevisionWatch(DynamicResource):
+    """A revision that was seen to become ready. Nothing depends on it. `revision` is its name; empty where it was not seen."""
 
-    def __init__(self, name: str, args: RevisionWatchInputs, opts: pulumi.ResourceOptions) -> None:
-        urn = None if opts.parent is None else urn_under(opts.parent, KIND, name)
-        super().__init__(RevisionWatchProvider(), name, {**vars(args), "urn": urn, "revision": None}, opts)
+    revision: pulumi.Output[str]
+
+    def __init__(self, name: str, args: RevisionWatchArgs, opts: pulumi.ResourceOptions) -> None:
+        super().__init__(RevisionWatchProvider(), name, args, opts)
 
 
 class RevisionWatchProvider(Provider):

@@ -13,28 +13,26 @@ from functools import partial
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CreateResult, DiffResult, Resource, UpdateResult
+from pulumi.dynamic import CreateResult, DiffResult, UpdateResult
 
 from infra.errors import GoogleError, ServingError
 from infra.google.cloud_run import CloudRun
 from infra.google.identity_tokens import IdentityTokens, outlast_fresh_grants
 from infra.google.logs import LogSource, last_lines
 from infra.google.session import GoogleSession
-from infra.providers.base import Progress, Provider, changed, fail, in_place, progress_on, urn_under
+from infra.providers.base import DynamicResource, Progress, Provider, changed, fail, in_place, progress_on
 from infra.serving.check import CheckExpectation, run_check
 from infra.serving.client import ServingClient
 from infra.serving.server_errors import sentence
 
-KIND = "ServingCheck"
 _TRIGGERS = ("url", "path", "generation", "expected")
-_INPUTS = (*_TRIGGERS, "invoker", "log", "skipped")
 _LOG_LINES = 15
 _TROUBLE_S = 3600
 """How old a trouble may be to be shown: what was wrong before this server says nothing about it."""
 
 
 @dataclass(frozen=True)
-class ServingCheckInputs:
+class ServingCheckArgs:
     """`url` is the service's base URL, `path` the prefix of one slice behind a gateway, else empty. `generation` names
     the server: a new revision or node is checked again. `skipped` says why nothing is asked, where that is so."""
 
@@ -42,10 +40,9 @@ class ServingCheckInputs:
     path: str
     generation: pulumi.Input[str]
     expected: Mapping[str, Any]
-    """What the server must show: model, specHash, maxModelLen, tools, reasoning, image, audio, video, promptTokens,
-    vllmVersion."""
-    predicted_kv_tokens: tuple[int, int, int]
-    """Compared and noted; a new prediction alone is no reason to check again, nor is another patience."""
+    """What the server must show: fields of `CheckExpectation`."""
+    predicted_kv_tokens: Sequence[int]
+    """Low, likely, high. Compared and noted; a new prediction alone is no reason to check again, nor is another patience."""
     ready_timeout_s: float
     invoker: pulumi.Input[str]
     log: Mapping[str, pulumi.Input[str]]
@@ -53,17 +50,13 @@ class ServingCheckInputs:
     skipped: pulumi.Input[str] = ""
 
 
-class ServingCheck(Resource, module="gemma4", name=KIND):
+class ServingCheck(DynamicResource):
     """A server that has answered. `result` holds what it measured."""
 
     result: pulumi.Output[Mapping[str, Any]]
 
-    def __init__(self, name: str, args: ServingCheckInputs, opts: pulumi.ResourceOptions) -> None:
-        urn = None if opts.parent is None else urn_under(opts.parent, KIND, name)
-        props: dict[str, Any] = {key: getattr(args, key) for key in _INPUTS}
-        props |= {"predictedKvTokens": list(args.predicted_kv_tokens), "readyTimeoutS": args.ready_timeout_s}
-        props |= {"urn": urn, "result": None}
-        super().__init__(ServingCheckProvider(), name, props, opts)
+    def __init__(self, name: str, args: ServingCheckArgs, opts: pulumi.ResourceOptions) -> None:
+        super().__init__(ServingCheckProvider(), name, args, opts)
 
 
 class ServingCheckProvider(Provider):
@@ -127,22 +120,13 @@ def _first_token(tokens: IdentityTokens, url: str, session: GoogleSession, progr
 
 
 def expectation(props: Mapping[str, Any]) -> CheckExpectation:
-    """The check's expectation from the resource's inputs; numbers come back from the engine as floats."""
-    expected = props["expected"]
-    low, likely, high = (int(tokens) for tokens in props["predictedKvTokens"])
-    return CheckExpectation(
-        model=expected["model"],
-        spec_hash=expected["specHash"],
-        max_model_len=int(expected["maxModelLen"]),
-        tools=bool(expected["tools"]),
-        reasoning=bool(expected.get("reasoning")),
-        image=bool(expected["image"]),
-        audio=bool(expected["audio"]),
-        video=bool(expected.get("video")),
-        predicted_kv_tokens=(low, likely, high),
-        prompt_tokens=int(expected["promptTokens"]),
-        vllm_version=expected.get("vllmVersion", ""),
-        ready_timeout_s=float(props["readyTimeoutS"]),
+    """Return the check's expectation from the resource's inputs, whose numbers the engine gives back as floats."""
+    return CheckExpectation.model_validate(
+        {
+            **props["expected"],
+            "predicted_kv_tokens": props["predicted_kv_tokens"],
+            "ready_timeout_s": props["ready_timeout_s"],
+        }
     )
 
 

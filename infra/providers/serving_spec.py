@@ -12,20 +12,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, UpdateResult
+from pulumi.dynamic import CreateResult, DiffResult, ReadResult, UpdateResult
 
 from infra.errors import GoogleError
 from infra.google.tpu import TpuZone
-from infra.providers.base import Provider, changed, fail, in_place, urn_under, warning_on
+from infra.providers.base import DynamicResource, Provider, changed, fail, in_place, warning_on
 
-KIND = "ServingSpec"
 _INPUTS = ("project", "zone", "node_id", "instance", "metadata")
 _NOWHERE = ""
 """Digest of a specification that no machine carries: the slice waits, and starts with the one it was queued with."""
 
 
 @dataclass(frozen=True)
-class ServingSpecInputs:
+class ServingSpecArgs:
     """`instance` is the machine's number, blank while there is none; `metadata` holds our attributes and their values."""
 
     project: pulumi.Input[str]
@@ -35,14 +34,13 @@ class ServingSpecInputs:
     metadata: Mapping[str, pulumi.Input[str]]
 
 
-class ServingSpec(Resource, module="gemma4", name=KIND):
+class ServingSpec(DynamicResource):
     """`applied` is the digest of what the machine carries; blank while there is no machine."""
 
     applied: pulumi.Output[str]
 
-    def __init__(self, name: str, args: ServingSpecInputs, opts: pulumi.ResourceOptions) -> None:
-        urn = None if opts.parent is None else urn_under(opts.parent, KIND, name)
-        super().__init__(ServingSpecProvider(), name, {**vars(args), "urn": urn, "applied": None}, opts)
+    def __init__(self, name: str, args: ServingSpecArgs, opts: pulumi.ResourceOptions) -> None:
+        super().__init__(ServingSpecProvider(), name, args, opts)
 
 
 class ServingSpecProvider(Provider):

@@ -19,7 +19,7 @@ _FIRST_POLL_S, _POLL_S = 1.0, 5.0
 
 @dataclass(frozen=True)
 class Wait:
-    """What to wait for, and for how long; `behind` as in `TpuNodeInputs`."""
+    """What to wait for, and for how long; `behind` as in `TpuNodeArgs`."""
 
     queued_id: str
     accelerator_type: str

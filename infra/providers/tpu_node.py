@@ -11,20 +11,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, UpdateResult
+from pulumi.dynamic import CreateResult, DiffResult, ReadResult, UpdateResult
 
 from infra.errors import GoogleError
 from infra.google.tpu import TpuZone
 from infra.google.tpu_types import Node
-from infra.providers.base import Provider, changed, fail, progress_on, urn_under, warning_on
+from infra.providers.base import DynamicResource, Provider, changed, fail, progress_on, warning_on
 from infra.providers.slice_wait import ACTIVE, WAITING, Wait, wait_for_node
 
-KIND = "TpuNode"
 _IDENTITY = ("project", "zone", "queued_id", "generation")
 
 
 @dataclass(frozen=True)
-class TpuNodeInputs:
+class TpuNodeArgs:
     """`generation` is the queue entry's `created`: a new entry means a new machine.
 
     `behind` is empty for the first slice, whose capacity `pulumi up` waits for; a further slice names the first one's
@@ -42,17 +41,15 @@ class TpuNodeInputs:
     known_zones: list[str]
 
 
-class TpuNode(Resource, module="gemma4", name=KIND):
+class TpuNode(DynamicResource):
     """`address` (internal IPv4) and `instance` (the machine's number) are blank while the slice waits."""
 
     state: pulumi.Output[str]
     address: pulumi.Output[str]
     instance: pulumi.Output[str]
 
-    def __init__(self, name: str, args: TpuNodeInputs, opts: pulumi.ResourceOptions) -> None:
-        urn = None if opts.parent is None else urn_under(opts.parent, KIND, name)
-        props: dict[str, Any] = {**vars(args), "urn": urn, "state": None, "address": None, "instance": None}
-        super().__init__(TpuNodeProvider(), name, props, opts)
+    def __init__(self, name: str, args: TpuNodeArgs, opts: pulumi.ResourceOptions) -> None:
+        super().__init__(TpuNodeProvider(), name, args, opts)
 
 
 class TpuNodeProvider(Provider):

@@ -12,16 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CreateResult, DiffResult, Resource, UpdateResult
+from pulumi.dynamic import CreateResult, DiffResult, UpdateResult
 
 from infra.errors import GoogleError
 from infra.google.cloud_run import CloudRun, Execution, ExecutionState
 from infra.google.logs import LogSource, last_lines
 from infra.google.session import GoogleSession
 from infra.google.storage import Bucket
-from infra.providers.base import Progress, Provider, changed, fail, in_place, progress_on, urn_under, warning_on
+from infra.providers.base import DynamicResource, Progress, Provider, changed, fail, in_place, progress_on, warning_on
 
-KIND = "WeightsCopy"
 MANIFEST = "gemma4-manifest.json"
 _INPUTS = ("project", "region", "bucket", "prefix", "repository", "revision", "job", "arguments", "script")
 _JOB_LIMIT_S = 24 * 3600.0
@@ -37,11 +36,8 @@ _SETTLING_S = 600.0
 _PAUSE_S = 30.0
 
 
-_UNKNOWN = {"files": None, "bytes": None, "commit": None}
-
-
 @dataclass(frozen=True)
-class WeightsCopyInputs:
+class WeightsCopyArgs:
     """What to copy and where. An empty `job` means that the folder is only checked; `script` is the job's own hash."""
 
     project: pulumi.Input[str]
@@ -55,7 +51,7 @@ class WeightsCopyInputs:
     script: str
 
 
-class WeightsCopy(Resource, module="gemma4", name=KIND):
+class WeightsCopy(DynamicResource):
     """A checkpoint that stands whole in the bucket."""
 
     files: pulumi.Output[int]
@@ -63,11 +59,8 @@ class WeightsCopy(Resource, module="gemma4", name=KIND):
     commit: pulumi.Output[str]
     """What the folder holds, also where a branch was asked for."""
 
-    def __init__(self, name: str, args: WeightsCopyInputs, opts: pulumi.ResourceOptions) -> None:
-        parent = opts.parent
-        urn = None if parent is None else urn_under(parent, KIND, name)
-        props: dict[str, Any] = {key: getattr(args, key) for key in _INPUTS}
-        super().__init__(WeightsCopyProvider(), name, {**props, "urn": urn, **_UNKNOWN}, opts)
+    def __init__(self, name: str, args: WeightsCopyArgs, opts: pulumi.ResourceOptions) -> None:
+        super().__init__(WeightsCopyProvider(), name, args, opts)
 
 
 class WeightsCopyProvider(Provider):

@@ -273,7 +273,7 @@ class TestDockerHub:
         assert grant.inputs["secretId"] == f"projects/{PROJECT}/secrets/docker-hub-token"
         assert grant.inputs["role"] == "roles/secretmanager.secretAccessor"
         assert grant.urn in repository.depends_on
-        waits = [item for item in of_type(ran, ":Settled") if item.urn in repository.depends_on]
+        waits = [item for item in of_type(ran, ":GrantPropagation") if item.urn in repository.depends_on]
         assert {grant.urn, agent.urn} <= set(waits[0].depends_on)
         assert "secretmanager.googleapis.com" in {
             item.inputs["service"] for item in of_type(ran, "projects/service:Service")
@@ -314,11 +314,11 @@ class TestNewGrants:
 
         names = names_of(name, PROJECT, None)
         jobs = [("stager", item) for item in of_type(ran, "cloudrunv2/job:Job")]
-        servers = of_type(ran, ":QueuedResource") or of_type(ran, "cloudrunv2/service:Service")
+        servers = of_type(ran, ":TpuQueuedResource") or of_type(ran, "cloudrunv2/service:Service")
         users = jobs + [("server" if ":Service" in item.type else "slices", item) for item in servers]
         assert users
         for role, user in users:
-            waits = [by_urn[urn] for urn in before(user) if by_urn[urn].type.endswith(":Settled")]
+            waits = [by_urn[urn] for urn in before(user) if by_urn[urn].type.endswith(":GrantPropagation")]
             account = names.stager if role == "stager" else names.prefix
             email = f"serviceAccount:{names.email(account)}"
             own = {item.urn for item in children(ran) if item.inputs.get("member") == email}
@@ -329,9 +329,9 @@ class TestNewGrants:
     @platforms
     @pytest.mark.parametrize(("written", "seconds"), [("90s", 90), ("0s", 0), (None, 120)])
     def test_get_the_time_that_was_set(self, name: str, written: str | None, seconds: int) -> None:
-        waits = of_type(run_with(name, **({"access": {"settleTime": written}} if written else {})), ":Settled")
+        waits = of_type(run_with(name, **({"access": {"settleTime": written}} if written else {})), ":GrantPropagation")
         assert waits
-        assert {item.inputs["settleS"] for item in waits} == {seconds}
+        assert {item.inputs["settle_s"] for item in waits} == {seconds}
 
 
 class TestTimeoutsAndProtection:
@@ -374,14 +374,14 @@ class TestTheRevisionOfAService:
         ran = run(name, preview=False)
         (service,) = of_type(ran, "cloudrunv2/service:Service")
         (watch,) = of_type(ran, "gemma4:RevisionWatch")
-        (attempt,) = of_type(ran, "gemma4:RevisionAttempt")
+        (retry,) = of_type(ran, "gemma4:RevisionRetry")
         assert re.fullmatch("[0-9a-f]{16}", watch.inputs["mark"])
         assert service.inputs["template"]["annotations"] == {"gemma4-revision": watch.inputs["mark"]}
         assert service.urn not in watch.depends_on
         assert not [item.name for item in ran.resources if watch.urn in item.depends_on], "nothing waits for a watch"
-        assert attempt.urn in service.depends_on
+        assert retry.urn in service.depends_on
         assert set(service.depends_on) <= set(watch.depends_on), "it must not look for what is not asked for yet"
-        assert {one.inputs["service"] for one in (watch, attempt)} == {service.inputs["name"]}
+        assert {one.inputs["service"] for one in (watch, retry)} == {service.inputs["name"]}
 
     @stacks
     def test_is_waited_for_as_long_as_pulumi_waits_for_the_service(self, name: str) -> None:

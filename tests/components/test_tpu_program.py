@@ -18,7 +18,7 @@ from infra.google.tpu_types import queued_resource_body
 from infra.ops.program import REDACTED, Registration, Run, run_program
 from infra.planning.settings.cidr import neighbour
 from infra.planning.settings.stackfile import read_stack
-from infra.providers.queued_resource import slice_request
+from infra.providers.tpu_queued_resource import slice_request
 from tests.projects import ROOT
 
 PROJECT = "my-project"
@@ -71,7 +71,7 @@ def spec_of(ran: Run) -> dict[str, Any]:
 @pytest.mark.parametrize("name", STACKS)
 class TestTheRequest:
     def test_it_is_the_validated_body_and_nothing_else(self, name: str) -> None:
-        queued = only(shipped(name), "QueuedResource").inputs
+        queued = only(shipped(name), "TpuQueuedResource").inputs
         body = queued_resource_body(slice_request(queued))
         (spec,) = body["tpu"]["nodeSpec"]
         node = spec["node"]
@@ -101,14 +101,14 @@ class TestTheRequest:
         ]
 
     def test_its_metadata_keep_to_google_s_limits(self, name: str) -> None:
-        metadata = only(shipped(name), "QueuedResource").inputs["metadata"]
+        metadata = only(shipped(name), "TpuQueuedResource").inputs["metadata"]
         sizes = [len(value.encode()) for value in metadata.values()]
         assert max(sizes) < 256 * 1024
         assert sum(sizes) < 512 * 1024
 
     def test_the_machine_starts_with_what_the_spec_keeps_up_to_date(self, name: str) -> None:
         ran = shipped(name)
-        first, kept = only(ran, "QueuedResource").inputs["metadata"], only(ran, "ServingSpec").inputs["metadata"]
+        first, kept = only(ran, "TpuQueuedResource").inputs["metadata"], only(ran, "ServingSpec").inputs["metadata"]
         assert kept == {key: value for key, value in first.items() if key != "enable-guest-attributes"}
 
     def test_the_supervisor_reads_the_spec(self, name: str) -> None:
@@ -137,7 +137,7 @@ class TestSecrets:
             preview=False,
             outputs=known_outputs,
         )
-        for kind in ("QueuedResource", "ServingSpec"):
+        for kind in ("TpuQueuedResource", "ServingSpec"):
             assert REDACTED not in json.dumps(only(ran, kind).inputs)
         secret = spec_of(ran)["hfTokenSecret"]
         assert secret is None if source == "bucket" else secret
@@ -170,7 +170,7 @@ class TestTheNetwork:
         assert ranges == {"network-subnet": "10.8.0.0/26", "slice-network-subnet": "10.8.0.64/26"}
         assert firewall["sourceRanges"] == [ranges["network-subnet"]]
         assert firewall["allows"] == [{"protocol": "tcp", "ports": ["8000"]}]
-        assert firewall["targetTags"] == only(ran, "QueuedResource").inputs["tags"]
+        assert firewall["targetTags"] == only(ran, "TpuQueuedResource").inputs["tags"]
 
     def test_ssh_is_let_in_only_where_asked_and_only_from_the_proxy(self) -> None:
         ran = run(tpu={"iapSsh": True})
@@ -179,14 +179,14 @@ class TestTheNetwork:
         ssh = rules["slice-network-iap-ssh-in"]
         assert (ssh["name"], ssh["sourceRanges"]) == ("gemma4-v6e4-tpu-iap-ssh", ["35.235.240.0/20"])
         assert ssh["allows"] == [{"protocol": "tcp", "ports": ["22"]}]
-        assert ssh["targetTags"] == only(ran, "QueuedResource").inputs["tags"]
-        assert only(ran, "QueuedResource").inputs == only(shipped("v6e4"), "QueuedResource").inputs
+        assert ssh["targetTags"] == only(ran, "TpuQueuedResource").inputs["tags"]
+        assert only(ran, "TpuQueuedResource").inputs == only(shipped("v6e4"), "TpuQueuedResource").inputs
 
     def test_slices_stand_in_their_subnet_and_the_gateway_in_its_own(self) -> None:
         ran = shipped("v6e4")
         interface = gateway_template(ran)["vpcAccess"]["networkInterfaces"][0]
-        assert only(ran, "QueuedResource").inputs["subnetwork"] != interface["subnetwork"]
-        assert only(ran, "QueuedResource").inputs["network"] == interface["network"]
+        assert only(ran, "TpuQueuedResource").inputs["subnetwork"] != interface["subnetwork"]
+        assert only(ran, "TpuQueuedResource").inputs["network"] == interface["network"]
 
     def test_the_slices_subnet_is_in_the_zone_s_region_wherever_the_gateway_is(self) -> None:
         ran = run(region="europe-west4", tpu={"zone": "us-east5-b"})
@@ -330,7 +330,7 @@ class TestSlices:
 
     def test_nothing_is_queued_before_image_weights_and_grants_are_ready(self) -> None:
         ran = shipped("v6e4")
-        waits = {urn.rsplit("::", 1)[-1] for urn in only(ran, "QueuedResource").depends_on}
+        waits = {urn.rsplit("::", 1)[-1] for urn in only(ran, "TpuQueuedResource").depends_on}
         assert {"images-repository", "weights-copy-0", "weights-reader", "slice-access-pull"} <= waits
         assert "slice-network-gateway-in" in waits
 
@@ -338,4 +338,4 @@ class TestSlices:
         ("name", "accelerator"), [("v6e1", "v6e-1"), ("v6e4", "v6e-4"), ("v6e4-31b", "v6e-4"), ("v6e8", "v6e-8")]
     )
     def test_shipped_stacks_ask_for_their_accelerator(self, name: str, accelerator: str) -> None:
-        assert only(shipped(name), "QueuedResource").inputs["accelerator_type"] == accelerator
+        assert only(shipped(name), "TpuQueuedResource").inputs["accelerator_type"] == accelerator

@@ -120,14 +120,14 @@ class TestWhatAnOperatorReads:
 
 def check_of(gateway: FakeVllm) -> dict[str, Any]:
     """What the check of this slice is given, behind a gateway."""
-    expected = {"model": "gemma", "specHash": "spec-1", "maxModelLen": 4096.0, "promptTokens": 512.0}
+    expected = {"model": "gemma", "spec_hash": "spec-1", "max_model_len": 4096.0, "prompt_tokens": 512.0}
     return {
         "url": gateway.url,
         "path": "",
         "generation": "1",
         "expected": {**expected, "tools": True, "image": True, "audio": False},
-        "predictedKvTokens": [28_000.0, 30_000.0, 32_000.0],
-        "readyTimeoutS": 600.0,
+        "predicted_kv_tokens": [28_000.0, 30_000.0, 32_000.0],
+        "ready_timeout_s": 600.0,
         "invoker": "invoker@demo-project.iam.gserviceaccount.com",
         "log": {"kind": "slice", "name": LOG["node_id"], "location": LOG["location"]},
         "skipped": "",

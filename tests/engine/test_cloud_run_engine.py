@@ -79,7 +79,7 @@ class TestARevision:
             assert "-00001-" in failed.errors[0].partition("goes on serving")[0], failed.output
             assert len(revisions(google)) == count
         again = stack.up()
-        assert again.summary["updated"] == 4, again.output  # attempt, service, watch and check
+        assert again.summary["updated"] == 4, again.output  # retry, service, watch and check
         assert set(stack.up().summary) == QUIET
         assert len(revisions(google)) == 4
 

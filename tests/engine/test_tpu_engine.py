@@ -93,12 +93,12 @@ def test_the_whole_life(stack: Engine, google: FakeGoogle, server: FakeVllm) -> 
     assert google.tpu.created == 1
 
     # Expiry: the next up removes the husk, queues anew, and tells gateway, specification and check.
-    before = outputs_of(stack, "QueuedResource")["created"]
+    before = outputs_of(stack, "TpuQueuedResource")["created"]
     google.tpu.advance(BLUE, to="SUSPENDED")
     renewed = stack.up()
     assert list(google.tpu.resources) == [f"{PLACE}/{BLUE}"]
     assert google.tpu.created == 2
-    assert outputs_of(stack, "QueuedResource")["created"] != before, renewed.output
+    assert outputs_of(stack, "TpuQueuedResource")["created"] != before, renewed.output
     (node,) = google.tpu.nodes.values()
     assert server.spec_hash in node["metadata"]["gemma4-spec"]
     assert TOKEN not in str(node)
@@ -203,7 +203,7 @@ def test_a_wait_in_vain_is_one_error_and_the_next_up_goes_on(slices: Engine, goo
     (error,) = failed.errors
     assert "No capacity for v6e-4 in us-east5-a within 2 s" in error
     assert "Traceback" not in failed.output
-    assert outputs_of(slices, "QueuedResource")["state"] == "WAITING_FOR_RESOURCES"
+    assert outputs_of(slices, "TpuQueuedResource")["state"] == "WAITING_FOR_RESOURCES"
     google.tpu.configure(stop_at="")
     slices.configure({"gemma4:tpu": None})
     assert "replaced" not in slices.up().summary
@@ -352,7 +352,7 @@ def test_a_quota_refused_in_the_operation_of_a_further_slice_is_a_warning(slices
     slices.configure({"gemma4:tpu": {"slices": ["blue", "green"]}})
     added = slices.up()
     assert "goes on without this slice" in added.output
-    assert outputs_of(slices, "QueuedResource", "green")["state"] == "REFUSED"
+    assert outputs_of(slices, "TpuQueuedResource", "green")["state"] == "REFUSED"
     google.tpu.configure(late_refusal={})
     slices.up()
     slices.up()

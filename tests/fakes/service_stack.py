@@ -17,7 +17,7 @@ from infra.errors import GoogleError
 from infra.google.provider_settings import Api
 from infra.providers import revision_watch
 from infra.providers.base import Provider
-from infra.providers.revision_retry import RevisionAttemptProvider
+from infra.providers.revision_retry import RevisionRetryProvider
 from infra.providers.revision_watch import MARK, RevisionWatchProvider
 from tests.fakes.google import FakeGoogle
 from tests.fakes.google.client import session
@@ -49,8 +49,8 @@ class ServiceStack:
         self.state: dict[str, Kept] = {}
         self.asks_after_s = 0.0
         """When the engine gets to the service's own request; 0 is before the watch looks."""
-        self.attempt, self.watch = RevisionAttemptProvider(), RevisionWatchProvider()
-        for provider in (self.attempt, self.watch):
+        self.retry, self.watch = RevisionRetryProvider(), RevisionWatchProvider()
+        for provider in (self.retry, self.watch):
             provider.session = lambda: session(fake, clock)  # type: ignore[method-assign]
         self._up = Up()
         monkeypatch.setattr(revision_watch, "progress_on", lambda _urn: self._up.rows.append)
@@ -60,8 +60,8 @@ class ServiceStack:
         """Refresh, then bring everything to what is wanted; `killed` dies while the service is being made."""
         self._up = Up()
         self.refresh()
-        self._dynamic("attempt", self.attempt, {"after": None})
-        mark = mark_of(self.template, self.state["attempt"].outputs["after"])
+        self._dynamic("retry", self.retry, {"failed_revision": None})
+        mark = mark_of(self.template, self.state["retry"].outputs["failed_revision"])
         asked: dict[str, Any] = {}
         if self.asks_after_s:
             self.clock.at(self.asks_after_s, lambda: asked.update(self._ask(mark)))
@@ -75,7 +75,7 @@ class ServiceStack:
         return self._up
 
     def refresh(self) -> None:
-        for name, provider in (("attempt", self.attempt), ("watch", self.watch)):
+        for name, provider in (("retry", self.retry), ("watch", self.watch)):
             if name in self.state:
                 kept = self.state[name]
                 assert provider.read(kept.id, dict(kept.outputs)).outs == kept.outputs

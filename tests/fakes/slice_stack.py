@@ -12,10 +12,10 @@ from typing import Any
 
 from infra.google.session import Retry
 from infra.providers.base import Provider
-from infra.providers.queued_resource import QueuedResourceProvider
 from infra.providers.serving_spec import ServingSpecProvider
-from infra.providers.slice_removal import SliceRemovalProvider
+from infra.providers.slice_cleanup import SliceCleanupProvider
 from infra.providers.tpu_node import TpuNodeProvider
+from infra.providers.tpu_queued_resource import TpuQueuedResourceProvider
 from tests.fakes.google import FakeGoogle
 from tests.fakes.google.client import FakeTime, session
 
@@ -74,7 +74,6 @@ class SliceStack:
             "labels": {"app": "gemma4", "stack": "v6e4", "managed-by": "pulumi", "slice": slice_name},
             "tags": ["gemma4-v6e4"],
             "known_zones": [ZONE, "us-east5-b"],
-            "further": slice_name != "blue",
             "behind": "" if slice_name == "blue" else NAME,
             "places": [],
             "urn": None,
@@ -85,8 +84,8 @@ class SliceStack:
         self.done: list[str] = []
         self._replaced: list[tuple[str, Kept]] = []
         self.providers: dict[str, Provider] = {
-            "removal": SliceRemovalProvider(),
-            "queue": QueuedResourceProvider(),
+            "cleanup": SliceCleanupProvider(),
+            "queue": TpuQueuedResourceProvider(),
             "node": TpuNodeProvider(),
             "spec": ServingSpecProvider(),
         }
@@ -110,7 +109,7 @@ class SliceStack:
     def up(self) -> None:
         self.done = []
         self.refresh()
-        self._apply_removal()
+        self._apply_cleanup()
         self._apply("queue", self._queue_inputs())
         self._apply("node", self.node_inputs())
         self._apply("spec", self.spec_inputs())
@@ -119,24 +118,24 @@ class SliceStack:
     def up_killed(self) -> None:
         """The process dies after Google has taken the request and before the state is written."""
         self.refresh()
-        self._apply_removal()
+        self._apply_cleanup()
         if "queue" not in self.state:
             self.providers["queue"].create(_given(self._queue_inputs()))
 
     def destroy(self) -> None:
         self._delete_replaced()
-        for resource in ("spec", "node", "queue", "removal"):
+        for resource in ("spec", "node", "queue", "cleanup"):
             if resource in self.state:
                 kept = self.state[resource]
                 self.providers[resource].delete(kept.id, kept.outputs)
                 del self.state[resource]
 
-    def _apply_removal(self) -> None:
+    def _apply_cleanup(self) -> None:
         inputs = {key: self.inputs[key] for key in ("project", "zone", "queued_id", "labels", "urn")}
-        self._apply("removal", {**inputs, "places": None})
+        self._apply("cleanup", {**inputs, "places": None})
 
     def _queue_inputs(self) -> dict[str, Any]:
-        return {**self.inputs, "places": self.output("removal", "places"), "created": None, "state": None}
+        return {**self.inputs, "places": self.output("cleanup", "places"), "created": None, "state": None}
 
     def node_inputs(self) -> dict[str, Any]:
         keys = ("project", "zone", "queued_id", "accelerator_type", "known_zones", "urn")
@@ -154,7 +153,7 @@ class SliceStack:
         }
 
     def _did(self, what: str, resource: str) -> None:
-        if resource != "removal":  # which is nothing to anybody before the end
+        if resource != "cleanup":  # which is nothing to anybody before the end
             self.done.append(f"{what} {resource}")
 
     def _delete_replaced(self) -> None:
@@ -167,7 +166,7 @@ class SliceStack:
     def allow_replacement(self) -> None:
         """Set `tpu.replaceActive`."""
         queue = self.providers["queue"]
-        assert isinstance(queue, QueuedResourceProvider)
+        assert isinstance(queue, TpuQueuedResourceProvider)
         queue.replace_active = True
 
     def _apply(self, resource: str, news: dict[str, Any]) -> None:

@@ -184,7 +184,7 @@ class TestFreshGrants:
         assert time.pauses == []
 
 
-EXPECTED = {"model": "gemma", "specHash": "spec-1", "maxModelLen": 4096, "promptTokens": 64}
+EXPECTED = {"model": "gemma", "spec_hash": "spec-1", "max_model_len": 4096, "prompt_tokens": 64}
 OFF = {"tools": False, "reasoning": False, "image": False, "audio": False}
 
 
@@ -217,8 +217,8 @@ class TestACheckWhoseGrantIsFresh:
                 "path": "",
                 "generation": "1",
                 "expected": EXPECTED | OFF,
-                "predictedKvTokens": [1, 2, 3],
-                "readyTimeoutS": 600,
+                "predicted_kv_tokens": [1, 2, 3],
+                "ready_timeout_s": 600,
                 "invoker": INVOKER,
                 "log": {"kind": "service", "name": "gemma4-l4", "location": "us-east4"},
                 "skipped": "",

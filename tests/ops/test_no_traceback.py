@@ -418,7 +418,7 @@ class TestWhatATerminalWouldObey:
     def test_never_reaches_it_from_a_state(self, word: str, as_json: bool) -> None:
         result = {"vllm_version": word, "kv_tokens": 5, "notes": [word], "predicted_kv_tokens": 5, "ttft_s": 1.0}
         result |= {"tokens_per_second": 2.0, "ready_s": 3.0}
-        outputs = {"url": word, "path": "/", "expected": {"specHash": word}, "result": result}
+        outputs = {"url": word, "path": "/", "expected": {"spec_hash": word}, "result": result}
         resource = {"type": "pulumi-python:dynamic/gemma4:ServingCheck", "urn": f"a::{word}", "outputs": outputs}
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(status_command, "export", lambda *_: {"deployment": {"resources": [resource]}})

@@ -143,7 +143,7 @@ class TestStatus:
     CHECK: ClassVar[dict[str, Any]] = {
         "type": "pulumi-python:dynamic/gemma4:ServingCheck",
         "urn": "urn:pulumi:l4::gemma4::a$b::serving-check",
-        "outputs": {"url": "https://x", "path": "/slices/blue", "expected": {"specHash": "spec-1"}, "result": RESULT},
+        "outputs": {"url": "https://x", "path": "/slices/blue", "expected": {"spec_hash": "spec-1"}, "result": RESULT},
     }
 
     def test_checks_are_found_in_the_state(self) -> None:

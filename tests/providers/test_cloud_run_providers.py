@@ -240,14 +240,14 @@ class TestServingCheck:
 
     @pytest.fixture
     def props(self, google: FakeGoogle, server: FakeVllm) -> dict[str, Any]:
-        expected = {"model": "gemma", "specHash": "spec-1", "maxModelLen": 4096.0, "promptTokens": 512.0}
+        expected = {"model": "gemma", "spec_hash": "spec-1", "max_model_len": 4096.0, "prompt_tokens": 512.0}
         return {
             "url": server.url,
             "path": "",
             "generation": "rev-1",
             "expected": {**expected, "tools": True, "image": True, "audio": False},
-            "predictedKvTokens": [28_000.0, 30_000.0, 32_000.0],
-            "readyTimeoutS": 600.0,
+            "predicted_kv_tokens": [28_000.0, 30_000.0, 32_000.0],
+            "ready_timeout_s": 600.0,
             "invoker": "invoker@demo-project.iam.gserviceaccount.com",
             "log": {"kind": "service", "name": "gemma4-l4", "location": "us-east4"},
             "skipped": "",
@@ -281,7 +281,7 @@ class TestServingCheck:
         own = session(google)
         own.post(Api.CLOUD_RUN, "projects/demo-project/locations/us-east4/services", body, serviceId="gemma4-l4")
         server.spec_hash = "spec-0"
-        props["readyTimeoutS"] = 1.0
+        props["ready_timeout_s"] = 1.0
         return google.run.resources["projects/demo-project/locations/us-east4/services/gemma4-l4"]
 
     def test_names_the_revision_that_failed_and_why_and_guesses_no_other_cause(
@@ -347,8 +347,8 @@ class TestServingCheck:
         [
             ({"generation": "rev-2"}, True),
             ({"url": "https://other"}, True),
-            ({"predictedKvTokens": [1, 2, 3]}, False),
-            ({"readyTimeoutS": 1.0}, False),
+            ({"predicted_kv_tokens": [1, 2, 3]}, False),
+            ({"ready_timeout_s": 1.0}, False),
             ({}, False),
         ],
     )

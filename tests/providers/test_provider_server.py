@@ -17,32 +17,14 @@ import pytest
 from google.protobuf import json_format, struct_pb2
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
-from infra.providers.grants_settled import SettledProvider
-from infra.providers.queued_resource import QueuedResourceProvider
-from infra.providers.revision_retry import RevisionAttemptProvider
-from infra.providers.revision_watch import RevisionWatchProvider
-from infra.providers.serving_check import ServingCheckProvider
-from infra.providers.serving_spec import ServingSpecProvider
-from infra.providers.slice_removal import SliceRemovalProvider
-from infra.providers.subnet_removal import SubnetRemovalProvider
 from infra.providers.tpu_node import TpuNodeProvider
-from infra.providers.weights_copy import WeightsCopyProvider
+from infra.providers.tpu_queued_resource import TpuQueuedResourceProvider
 from tests.fakes.google import FakeGoogle
 from tests.fakes.slice_stack import NAME, Clock, SliceStack
 from tests.projects import ROOT
+from tests.providers.test_frozen_names import FROZEN, loaded
 
-PROVIDERS = {
-    "infra.providers.queued_resource": QueuedResourceProvider,
-    "infra.providers.revision_retry": RevisionAttemptProvider,
-    "infra.providers.revision_watch": RevisionWatchProvider,
-    "infra.providers.serving_check": ServingCheckProvider,
-    "infra.providers.serving_spec": ServingSpecProvider,
-    "infra.providers.grants_settled": SettledProvider,
-    "infra.providers.slice_removal": SliceRemovalProvider,
-    "infra.providers.subnet_removal": SubnetRemovalProvider,
-    "infra.providers.tpu_node": TpuNodeProvider,
-    "infra.providers.weights_copy": WeightsCopyProvider,
-}
+PROVIDERS = [loaded(f"{name}Provider") for name in FROZEN]
 LIMIT_S = 60
 HOST = find_spec("pulumi.dynamic")
 
@@ -52,14 +34,14 @@ def serialised(provider: type) -> str:
     return base64.b64encode(dill.dumps(provider())).decode()
 
 
-@pytest.mark.parametrize(("module", "provider"), PROVIDERS.items(), ids=[cls.__name__ for cls in PROVIDERS.values()])
+@pytest.mark.parametrize("provider", PROVIDERS, ids=[cls.__name__ for cls in PROVIDERS])
 class TestNamesInUsersState:
-    def test_they_are_the_ones_that_deployed_stacks_hold(self, module: str, provider: type) -> None:
+    def test_they_are_the_ones_that_deployed_stacks_hold(self, provider: type) -> None:
         kept = base64.b64decode(serialised(provider))
-        assert module.encode() in kept
+        assert provider.__module__.encode() in kept
         assert provider.__name__.encode() in kept
 
-    def test_nothing_else_is_kept(self, module: str, provider: type) -> None:
+    def test_nothing_else_is_kept(self, provider: type) -> None:
         assert len(serialised(provider)) < 200
         assert vars(provider()) == {}
 
@@ -116,7 +98,7 @@ def host(fake: FakeGoogle) -> Iterator[Host]:
 
 
 def test_a_slice_lives_through_the_server(google: FakeGoogle) -> None:
-    queue = {**_inputs(google), "__provider": serialised(QueuedResourceProvider)}
+    queue = {**_inputs(google), "__provider": serialised(TpuQueuedResourceProvider)}
     with host(google) as server:
         google.fault("POST", "/queuedResources", drop="after")
         queued_id, queued = server.create(queue)
@@ -147,7 +129,7 @@ def test_a_slice_lives_through_the_server(google: FakeGoogle) -> None:
 def test_an_error_is_one_line_without_a_traceback(google: FakeGoogle) -> None:
     google.fault("POST", "/queuedResources", status=403, message="Permission 'tpu.queuedResources.create' denied")
     with host(google) as server, pytest.raises(grpc.RpcError) as caught:
-        server.create({**_inputs(google), "__provider": serialised(QueuedResourceProvider)})
+        server.create({**_inputs(google), "__provider": serialised(TpuQueuedResourceProvider)})
     message = caught.value.details().strip()
     assert message.startswith("gemma4: tpu.googleapis.com refused")
     assert "\n" not in message

@@ -10,8 +10,8 @@ import pytest
 from infra.google.cloud_run import CloudRun
 from infra.google.provider_settings import Access, Api
 from infra.google.session import Retry
-from infra.providers import revision_retry as revision_attempt
-from infra.providers.revision_retry import RevisionAttemptProvider
+from infra.providers import revision_retry
+from infra.providers.revision_retry import RevisionRetryProvider
 from tests.fakes.google import FakeGoogle
 from tests.fakes.service_stack import NAME, SERVICE, ServiceStack, Up
 from tests.fakes.slice_stack import Clock
@@ -53,7 +53,7 @@ class TestAnotherAttempt:
         assert stack.up().errors
         again = stack.up()
         assert again.errors == []
-        assert again.steps == ["update attempt", "update service", "create watch"]
+        assert again.steps == ["update retry", "update service", "create watch"]
         assert (len(stack.revisions), stack.serving) == (2, "2")
 
     def test_follows_an_update_that_failed_while_the_old_revision_goes_on(
@@ -99,10 +99,10 @@ class TestAnotherAttempt:
         fake.run.start_next_revision(LOADING * 100)
         stack.up(killed=True)
         assert CloudRun(stack.session, "us-east4").service(NAME).failed_revision == ""
-        assert not stack.attempt.diff("id", {**stack.state["attempt"].outputs}, stack.state["attempt"].outputs).changes
+        assert not stack.retry.diff("id", {**stack.state["retry"].outputs}, stack.state["retry"].outputs).changes
 
     def test_waits_for_a_service_whose_request_was_refused(self, fake: FakeGoogle, stack: ServiceStack) -> None:
-        """The failure is remembered, its attempt has not happened: it is the service that still differs."""
+        """The failure is remembered, it has not been tried again yet: it is the service that still differs."""
         fake.run.fail_next_revision()
         stack.up()
         fake.fault("PATCH", "/services/", status=400, message="Quota violated: X requested: 2 allowed: 1")
@@ -121,18 +121,23 @@ class TestAnotherAttempt:
     def test_is_remembered_where_the_service_cannot_be_seen_or_has_none(
         self, fake: FakeGoogle, stack: ServiceStack
     ) -> None:
-        olds = {"project": "demo-project", "region": "us-east4", "service": "elsewhere", "after": "l4-00001-abc"}
-        outs = stack.attempt.update("id", olds, {**olds, "region": "us-central1"}).outs
+        olds = {
+            "project": "demo-project",
+            "region": "us-east4",
+            "service": "elsewhere",
+            "failed_revision": "l4-00001-abc",
+        }
+        outs = stack.retry.update("id", olds, {**olds, "region": "us-central1"}).outs
         assert outs is not None
-        assert outs["after"] == "l4-00001-abc", "or its template would change once more"
+        assert outs["failed_revision"] == "l4-00001-abc", "or its template would change once more"
 
     @pytest.mark.parametrize("status", [401, 403, 404, 429, 500])
     def test_is_not_made_where_google_does_not_say(self, fake: FakeGoogle, stack: ServiceStack, status: int) -> None:
         fake.run.fail_next_revision()
         stack.up()
         fake.fault("GET", f"/services/{NAME}", status=status, times=20)
-        kept = stack.state["attempt"].outputs
-        assert not stack.attempt.diff("id", kept, kept).changes
+        kept = stack.state["retry"].outputs
+        assert not stack.retry.diff("id", kept, kept).changes
 
     @pytest.mark.parametrize(
         "access", [Access(), Access(project="p", credentials="/nowhere.json"), Access(project="p", access_token="t")]
@@ -140,8 +145,8 @@ class TestAnotherAttempt:
     def test_is_not_made_and_nothing_is_raised_without_project_credentials_or_network(
         self, access: Access, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(revision_attempt, "ONCE_MORE", Retry(attempts=2, first_s=0))
-        provider = RevisionAttemptProvider()
+        monkeypatch.setattr(revision_retry, "ONCE_MORE", Retry(attempts=2, first_s=0))
+        provider = RevisionRetryProvider()
         provider.access = Access(
             access.project,
             access.access_token,
@@ -149,11 +154,11 @@ class TestAnotherAttempt:
             endpoints=dict.fromkeys(Api, "http://127.0.0.1:9/v2/"),
         )
         place = {"project": "p", "region": "us-east4", "service": "s"}
-        assert not provider.diff("s", {**place, "after": ""}, place).changes
+        assert not provider.diff("s", {**place, "failed_revision": ""}, place).changes
 
     def test_is_looked_for_without_patience(self) -> None:
         """A network that swallows packets must not hold a preview up for minutes."""
-        provider = RevisionAttemptProvider()
+        provider = RevisionRetryProvider()
         provider.access = Access(project="p")
         assert provider.session().timeouts.silence_s is not None
 
@@ -389,7 +394,7 @@ class TestAKilledUp:
         stack.up()
         clock.sleep(7200)
         assert stack.up() == Up(
-            steps=["update attempt", "update service", "create watch"],
+            steps=["update retry", "update service", "create watch"],
             rows=[f"{stack.revisions[1]['name'].rsplit('/', 1)[-1]} is ready"],
         )
 

@@ -14,7 +14,7 @@ import pytest
 
 from infra.google.tpu import TpuZone
 from infra.google.tpu_types import QueueState, queued_resource_body
-from infra.providers.queued_resource import slice_request
+from infra.providers.tpu_queued_resource import slice_request
 from tests.fakes.google import FakeGoogle
 from tests.fakes.google.client import session
 from tests.fakes.google.tpu import no_capacity
@@ -144,7 +144,7 @@ class TestSubmission:
         fake.refuse("POST", QUEUED, quota_exceeded("TPUV6EPreemptiblePerProjectPerZoneForTPUAPI", ZONE), times=9)
         with refused("TPUV6EPreemptiblePerProjectPerZoneForTPUAPI", ZONE, "gemma4 tpu husks", "iam-admin/quotas"):
             stack.up()
-        assert (list(stack.state), queued(fake)) == (["removal"], [])
+        assert (list(stack.state), queued(fake)) == (["cleanup"], [])
 
     @pytest.mark.parametrize(
         ("zone", "said"),
@@ -159,7 +159,7 @@ class TestSubmission:
         stack.inputs |= {"zone": zone}
         with refused(said, "us-east5-a, us-east5-b", "tpu.zone"):
             stack.up()
-        assert (list(stack.state), queued(fake)) == (["removal"], [])
+        assert (list(stack.state), queued(fake)) == (["cleanup"], [])
 
     @pytest.mark.parametrize(
         "fault", [{"drop": "after"}, {"drop": "before"}, {"status": 503, "processed": True}, {"status": 503}]
@@ -289,7 +289,7 @@ class TestSubmission:
 
     def test_a_process_killed_before_the_answer_is_adopted(self, stack: SliceStack, fake: FakeGoogle) -> None:
         stack.up_killed()
-        assert list(stack.state) == ["removal"]
+        assert list(stack.state) == ["cleanup"]
         stack.up()
         assert fake.tpu.created == 1
         assert stack.output("queue", "created") == next(iter(fake.tpu.resources.values()))["createTime"]
@@ -298,14 +298,14 @@ class TestSubmission:
         fake.tpu.configure(late_refusal={"code": 13, "message": "internal"})
         with refused("gave up the creation of", "internal", "another zone"):
             stack.up()
-        assert list(stack.state) == ["removal"]
+        assert list(stack.state) == ["cleanup"]
         assert queued(fake) == []
 
     def test_a_quota_refused_in_the_operation_is_one_sentence(self, stack: SliceStack, fake: FakeGoogle) -> None:
         fake.tpu.configure(late_refusal=LATE_QUOTA)
         with refused(QUOTA, ZONE, "limit 4", "gemma4 tpu husks", "iam-admin/quotas"):
             stack.up()
-        assert (list(stack.state), queued(fake)) == (["removal"], [])
+        assert (list(stack.state), queued(fake)) == (["cleanup"], [])
 
     def test_a_refusal_that_comes_after_its_entry_was_looked_for_is_one_sentence(
         self, stack: SliceStack, fake: FakeGoogle, clock: Clock
@@ -320,7 +320,7 @@ class TestSubmission:
         clock.at(80, refuse)
         with refused(QUOTA, ZONE, "limit 4"):
             stack.up()
-        assert (list(stack.state), queued(fake)) == (["removal"], [])
+        assert (list(stack.state), queued(fake)) == (["cleanup"], [])
 
     def test_a_refusal_that_leaves_its_entry_behind_is_asked_anew_in_the_end(
         self, stack: SliceStack, fake: FakeGoogle
@@ -340,7 +340,7 @@ class TestSubmission:
         other.up()
         with refused("not this stack's", "stack=other", "queued-resources delete"):
             stack.up()
-        assert (list(stack.state), queued(fake)) == (["removal"], [NAME])
+        assert (list(stack.state), queued(fake)) == (["cleanup"], [NAME])
         other.destroy()
 
     def test_a_stranger_s_slice_is_left_alone_after_a_lost_answer_too(

@@ -9,7 +9,7 @@ import pulumi
 
 from infra.components.shared.foundation import Foundation
 from infra.planning.plan import Plan
-from infra.providers.serving_check import ServingCheckInputs
+from infra.providers.serving_check import ServingCheckArgs
 
 _INTERNAL = "access.ingress is internal, so the endpoint cannot be reached from where `pulumi up` runs"
 
@@ -22,15 +22,15 @@ def check_inputs(
     generation: pulumi.Input[str],
     log: Mapping[str, pulumi.Input[str]],
     path: str = "",
-) -> ServingCheckInputs:
+) -> ServingCheckArgs:
     """Inputs of the check of one server; `path` selects a slice behind a gateway."""
     kv = plan.kv_tokens
-    return ServingCheckInputs(
+    return ServingCheckArgs(
         url=url,
         path=path,
         generation=generation,
         expected=_expected(plan),
-        predicted_kv_tokens=(int(kv.low), int(kv.mid), int(kv.high)),
+        predicted_kv_tokens=[int(kv.low), int(kv.mid), int(kv.high)],
         ready_timeout_s=plan.ready_timeout_s,
         invoker=foundation.invoker.email,
         log=log,
@@ -42,13 +42,13 @@ def _expected(plan: Plan) -> Mapping[str, Any]:
     serving = plan.settings.serving
     return {
         "model": plan.model.hub_id,
-        "specHash": plan.command.spec_hash,
-        "maxModelLen": plan.engine.max_model_len,
+        "spec_hash": plan.command.spec_hash,
+        "max_model_len": plan.engine.max_model_len,
         "tools": serving.tools,
         "reasoning": serving.reasoning,
         "image": bool(serving.modalities.image),
         "audio": bool(serving.modalities.audio),
         "video": bool(serving.modalities.video),
-        "promptTokens": plan.settings.workload.prompt_tokens,
-        "vllmVersion": plan.engine.image_version or "",
+        "prompt_tokens": plan.settings.workload.prompt_tokens,
+        "vllm_version": plan.engine.image_version or "",
     }

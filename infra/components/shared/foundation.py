@@ -15,7 +15,7 @@ from infra.catalog import Platform
 from infra.components.shared.grant_names import by_name
 from infra.planning.plan import Plan
 from infra.planning.units import parse_duration
-from infra.providers.grants_settled import Settled, SettledInputs
+from infra.providers.grant_propagation import GrantPropagation, GrantPropagationArgs
 
 _ALWAYS = ("cloudresourcemanager", "iam", "iamcredentials", "run", "artifactregistry", "storage", "compute", "logging")
 _BY_PLATFORM = {Platform.TPU_QUEUED_RESOURCE: ("tpu", "secretmanager")}
@@ -77,9 +77,9 @@ class Foundation(pulumi.ComponentResource):
 
     def settled(self, role: str, made: Sequence[pulumi.Resource]) -> pulumi.Resource:
         """Return what to depend on instead of new accounts and grants: it is there once Google acts on them and the APIs."""
-        return Settled(
-            f"{self._name}-settled-{role}",
-            SettledInputs(
+        return GrantPropagation(
+            f"{self._name}-grants-{role}",
+            GrantPropagationArgs(
                 after=[_identity(one) for one in (*self.apis, *made) if isinstance(one, pulumi.CustomResource)],
                 settle_s=parse_duration(self._plan.settings.access.settle_time),
             ),

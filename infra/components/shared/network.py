@@ -12,7 +12,7 @@ import pulumi
 
 from infra.components.shared import vpc
 from infra.planning.plan import Plan
-from infra.providers.subnet_removal import SubnetRemoval, SubnetRemovalInputs
+from infra.providers.subnet_cleanup import SubnetCleanup, SubnetCleanupArgs
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,9 @@ def subnetwork(
         cidr=place.cidr,
         opts=pulumi.ResourceOptions(parent=parent, depends_on=list(after)),
     )
-    removal = SubnetRemoval(
-        f"{prefix}-subnet-removal",
-        SubnetRemovalInputs(project=plan.names.project, **vars(place)),
+    cleanup = SubnetCleanup(
+        f"{prefix}-subnet-cleanup",
+        SubnetCleanupArgs(project=plan.names.project, **vars(place)),
         opts=pulumi.ResourceOptions(parent=parent, depends_on=[subnet]),
     )
-    return subnet, [removal]
+    return subnet, [cleanup]

@@ -15,8 +15,8 @@ import pulumi_gcp as gcp
 from infra.components.shared.foundation import Foundation
 from infra.components.shared.grant_names import by_name
 from infra.planning.plan import Plan
-from infra.providers.revision_retry import RevisionAttempt, RevisionAttemptInputs
-from infra.providers.revision_watch import MARK, RevisionWatch, RevisionWatchInputs
+from infra.providers.revision_retry import RevisionRetry, RevisionRetryArgs
+from infra.providers.revision_watch import MARK, RevisionWatch, RevisionWatchArgs
 
 _PROVIDER_TIMEOUT_S = 20 * 60
 _INGRESS = {"all": "INGRESS_TRAFFIC_ALL", "internal": "INGRESS_TRAFFIC_INTERNAL_ONLY"}
@@ -38,15 +38,15 @@ class PrivateServiceArgs:
 def private_service(parent: pulumi.Resource, prefix: str, args: PrivateServiceArgs) -> gcp.cloudrunv2.Service:
     """The service. Callers need `run.invoker`: see `callers`."""
     plan = args.plan
-    attempt = RevisionAttempt(
-        f"{prefix}-attempt",
-        RevisionAttemptInputs(project=plan.names.project, region=plan.region, service=plan.names.prefix),
+    retry = RevisionRetry(
+        f"{prefix}-retry",
+        RevisionRetryArgs(project=plan.names.project, region=plan.region, service=plan.names.prefix),
         opts=pulumi.ResourceOptions(parent=parent),
     )
-    mark = pulumi.Output.all(args.template, attempt.after).apply(lambda asked: mark_of(*asked))
+    mark = pulumi.Output.all(args.template, retry.failed_revision).apply(lambda asked: mark_of(*asked))
     RevisionWatch(
         f"{prefix}-watch",
-        RevisionWatchInputs(
+        RevisionWatchArgs(
             project=plan.names.project,
             region=plan.region,
             service=plan.names.prefix,

@@ -28,7 +28,7 @@ from pulumi_gcp.cloudrunv2 import (
 from infra.components.shared.foundation import Foundation
 from infra.planning.artifacts import WeightSet
 from infra.planning.plan import Plan
-from infra.providers.weights_copy import WeightsCopy, WeightsCopyInputs
+from infra.providers.weights_copy import WeightsCopy, WeightsCopyArgs
 
 SCRIPT = Path("containers/weights/stage.py")
 _SCRIPT_OBJECT = ".stage/stage.py"
@@ -149,7 +149,7 @@ class Weights(pulumi.ComponentResource):
     ) -> WeightsCopy:
         return WeightsCopy(
             f"{self._name}-copy-{number}",
-            WeightsCopyInputs(
+            WeightsCopyArgs(
                 project=self._plan.names.project,
                 region=self._plan.region,
                 bucket=self.bucket,

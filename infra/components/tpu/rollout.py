@@ -17,8 +17,8 @@ from infra.components.shared.gateway import Gateway
 from infra.components.tpu.slice_metadata import with_log
 from infra.components.tpu.tpu_slice import TpuSlice
 from infra.planning.plan import Plan
-from infra.providers.serving_check import ServingCheck, ServingCheckInputs
-from infra.providers.serving_spec import ServingSpec, ServingSpecInputs
+from infra.providers.serving_check import ServingCheck, ServingCheckArgs
+from infra.providers.serving_spec import ServingSpec, ServingSpecArgs
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Rollout(pulumi.ComponentResource):
         for slice_name, one in args.slices.items():
             spec = ServingSpec(
                 f"{name}-{slice_name}-spec",
-                ServingSpecInputs(
+                ServingSpecArgs(
                     project=args.plan.names.project,
                     zone=one.zone,
                     node_id=args.plan.names.slice(slice_name),
@@ -63,7 +63,7 @@ class Rollout(pulumi.ComponentResource):
             last = [check]
         self.register_outputs({})
 
-    def _expected(self, slice_name: str, one: TpuSlice) -> ServingCheckInputs:
+    def _expected(self, slice_name: str, one: TpuSlice) -> ServingCheckArgs:
         inputs = check_inputs(
             self._args.plan,
             self._args.foundation,

@@ -43,14 +43,14 @@ class SliceNetwork(pulumi.ComponentResource):
         self.tag = args.plan.names.slices
         place = SubnetPlace(self.tag, self._region, args.slices.subnet_cidr)
         # After the gateway's: a range that cannot change is refused there, before a slice would be given up for it.
-        self.subnet, removal = subnetwork(self, name, args.plan, self._vpc, place, after=args.network.ready)
+        self.subnet, cleanup = subnetwork(self, name, args.plan, self._vpc, place, after=args.network.ready)
         # Network tags of Cloud Run instances do not work in ingress rules: the gateway is known by its range.
         cidr = args.plan.settings.network.subnet_cidr
-        self.ready = [*removal, self._firewall("gateway", "the gateway may call the slices", cidr, PORT)]
+        self.ready = [*cleanup, self._firewall("gateway", "the gateway may call the slices", cidr, PORT)]
         if args.plan.settings.tpu.iap_ssh:
             self._firewall("iap-ssh", "ssh to the slices through Identity-Aware Proxy", IAP_RANGE, SSH_PORT)
         if args.plan.settings.weights.source == "huggingface":
-            self.ready.append(self._nat(removal))
+            self.ready.append(self._nat(cleanup))
         self.register_outputs({"subnet": self.subnet.id})
 
     def _firewall(self, who: str, what: str, cidr: str, port: int) -> vpc.Firewall:
@@ -65,7 +65,7 @@ class SliceNetwork(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self),
         )
 
-    def _nat(self, removal: list[pulumi.Resource]) -> vpc.RouterNat:
+    def _nat(self, cleanup: list[pulumi.Resource]) -> vpc.RouterNat:
         router = vpc.Router(
             f"{self._name}-router",
             name=self.tag,
@@ -79,5 +79,5 @@ class SliceNetwork(pulumi.ComponentResource):
             router=self.tag,
             region=self._region,
             subnet=self.subnet.id,
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[router, *removal]),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[router, *cleanup]),
         )

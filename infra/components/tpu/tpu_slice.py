@@ -14,9 +14,9 @@ import pulumi
 from infra.components.tpu.slice_metadata import with_log
 from infra.planning.plan import Plan
 from infra.planning.platforms.tpu_slices import SlicesPlan
-from infra.providers.queued_resource import QueuedResource, QueuedResourceInputs
-from infra.providers.slice_removal import SliceRemoval, SliceRemovalInputs
-from infra.providers.tpu_node import TpuNode, TpuNodeInputs
+from infra.providers.slice_cleanup import SliceCleanup, SliceCleanupArgs
+from infra.providers.tpu_node import TpuNode, TpuNodeArgs
+from infra.providers.tpu_queued_resource import TpuQueuedResource, TpuQueuedResourceArgs
 
 _ONLY_AT_CREATION = {"enable-guest-attributes": "TRUE"}
 
@@ -53,18 +53,18 @@ class TpuSlice(pulumi.ComponentResource):
         self.address, self.instance, self.zone = node.address, node.instance, args.slices.zone
         self.register_outputs({"address": self.address})
 
-    def _queued(self) -> QueuedResource:
+    def _queued(self) -> TpuQueuedResource:
         slices, behind = self._slices, self._behind()
         labels = {**self._args.plan.labels, "slice": self._args.slice}
-        removal = SliceRemoval(
-            f"{self._name}-removal",
-            SliceRemovalInputs(self._names.project, slices.zone, self._id, labels),
+        cleanup = SliceCleanup(
+            f"{self._name}-cleanup",
+            SliceCleanupArgs(self._names.project, slices.zone, self._id, labels),
             # What a machine uses goes after it, whatever is left of it.
             opts=pulumi.ResourceOptions(parent=self, depends_on=list(self._args.ready)),
         )
-        return QueuedResource(
+        return TpuQueuedResource(
             f"{self._name}-queue",
-            QueuedResourceInputs(
+            TpuQueuedResourceArgs(
                 project=self._names.project,
                 zone=slices.zone,
                 queued_id=self._id,
@@ -80,11 +80,10 @@ class TpuSlice(pulumi.ComponentResource):
                 labels=labels,
                 tags=[self._args.tag],
                 known_zones=list(slices.known_zones),
-                further=bool(behind),
                 behind=behind,
-                places=removal.places,
+                places=cleanup.places,
             ),
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[removal, *self._args.ready]),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[cleanup, *self._args.ready]),
         )
 
     def _metadata(self) -> Mapping[str, pulumi.Input[str]]:
@@ -95,10 +94,10 @@ class TpuSlice(pulumi.ComponentResource):
         first = self._slices.names[0]
         return "" if self._args.slice == first else self._names.slice(first)
 
-    def _node(self, queued: QueuedResource) -> TpuNode:
+    def _node(self, queued: TpuQueuedResource) -> TpuNode:
         return TpuNode(
             f"{self._name}-node",
-            TpuNodeInputs(
+            TpuNodeArgs(
                 project=self._names.project,
                 zone=self._slices.zone,
                 queued_id=self._id,

@@ -50,7 +50,7 @@ def checks_in(exported: Mapping[str, Any]) -> list[dict[str, Any]]:
         {
             "name": resource["urn"].rsplit("::", 1)[-1],
             "url": f"{outputs['url']}{outputs['path']}",
-            "spec": outputs["expected"]["specHash"],
+            "spec": outputs["expected"]["spec_hash"],
             "result": outputs["result"],
         }
         for resource in resources

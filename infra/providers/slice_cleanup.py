@@ -12,18 +12,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CreateResult, DiffResult, Resource, UpdateResult
+from pulumi.dynamic import CreateResult, DiffResult, UpdateResult
 
 from infra.errors import GoogleError
 from infra.google.slice_records import clear
-from infra.providers.base import Provider, changed, fail, in_place, progress_on, remembered, urn_under
+from infra.providers.base import DynamicResource, Provider, changed, fail, in_place, progress_on, remembered
 
-KIND = "SliceRemoval"
 _PLACE = ("project", "zone", "queued_id")
 
 
 @dataclass(frozen=True)
-class SliceRemovalInputs:
+class SliceCleanupArgs:
     """Which queued resource, and the labels by which ours is known."""
 
     project: str
@@ -32,17 +31,16 @@ class SliceRemovalInputs:
     labels: Mapping[str, str]
 
 
-class SliceRemoval(Resource, module="gemma4", name=KIND):
+class SliceCleanup(DynamicResource):
     """A slice's queue entry must depend on this, so that it goes first. `places`: wherever the slice was asked for."""
 
     places: pulumi.Output[list[dict[str, str]]]
 
-    def __init__(self, name: str, args: SliceRemovalInputs, opts: pulumi.ResourceOptions) -> None:
-        urn = None if opts.parent is None else urn_under(opts.parent, KIND, name)
-        super().__init__(SliceRemovalProvider(), name, {**vars(args), "urn": urn, "places": None}, opts)
+    def __init__(self, name: str, args: SliceCleanupArgs, opts: pulumi.ResourceOptions) -> None:
+        super().__init__(SliceCleanupProvider(), name, args, opts)
 
 
-class SliceRemovalProvider(Provider):
+class SliceCleanupProvider(Provider):
     """Waits at the end of a slice's life."""
 
     def create(self, props: dict[str, Any]) -> CreateResult:

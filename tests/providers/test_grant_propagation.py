@@ -6,23 +6,23 @@ from typing import Any
 
 import pytest
 
-from infra.providers import grants_settled as settled
-from infra.providers.grants_settled import SettledProvider
+from infra.providers import grant_propagation
+from infra.providers.grant_propagation import GrantPropagationProvider
 from tests.fakes.google.client import FakeTime
 
-PROPS: dict[str, Any] = {"after": ["account-1", "grant-1"], "settleS": 120.0}
+PROPS: dict[str, Any] = {"after": ["account-1", "grant-1"], "settle_s": 120.0}
 
 
 @pytest.fixture
 def time(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
     fake = FakeTime()
-    monkeypatch.setattr(settled, "_now", fake.clock)
-    monkeypatch.setattr(settled, "_sleep", fake.sleep)
+    monkeypatch.setattr(grant_propagation, "_now", fake.clock)
+    monkeypatch.setattr(grant_propagation, "_sleep", fake.sleep)
     return fake
 
 
 def test_what_is_created_waits_and_says_for_how_long(time: FakeTime, capsys: pytest.CaptureFixture[str]) -> None:
-    SettledProvider().create(PROPS)
+    GrantPropagationProvider().create(PROPS)
     assert sum(time.pauses) == 120
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("120 s more: Google needs minutes")
@@ -30,7 +30,7 @@ def test_what_is_created_waits_and_says_for_how_long(time: FakeTime, capsys: pyt
 
 
 def test_with_a_time_of_zero_nothing_waits(time: FakeTime) -> None:
-    SettledProvider().create({**PROPS, "settleS": 0.0})
+    GrantPropagationProvider().create({**PROPS, "settle_s": 0.0})
     assert time.pauses == []
 
 
@@ -38,7 +38,7 @@ def test_with_a_time_of_zero_nothing_waits(time: FakeTime) -> None:
     ("change", "updated", "waited"),
     [
         ({}, False, 0),
-        ({"settleS": 300.0}, False, 0),
+        ({"settle_s": 300.0}, False, 0),
         ({"urn": "another"}, False, 0),
         ({"after": ["grant-1", "account-1", "grant-2"]}, True, 120),
         ({"after": ["account-2", "grant-1"]}, True, 120),
@@ -49,13 +49,13 @@ def test_with_a_time_of_zero_nothing_waits(time: FakeTime) -> None:
 def test_a_later_up_waits_only_for_what_is_new(
     time: FakeTime, change: dict[str, Any], updated: bool, waited: float
 ) -> None:
-    provider, news = SettledProvider(), {**PROPS, **change}
-    assert provider.diff("settled", PROPS, news).changes is updated
+    provider, news = GrantPropagationProvider(), {**PROPS, **change}
+    assert provider.diff("propagated", PROPS, news).changes is updated
     if updated:
-        assert provider.update("settled", PROPS, news).outs == news
+        assert provider.update("propagated", PROPS, news).outs == news
     assert sum(time.pauses) == waited
 
 
 def test_deleting_it_waits_for_nothing(time: FakeTime) -> None:
-    SettledProvider().delete("settled", PROPS)
+    GrantPropagationProvider().delete("propagated", PROPS)
     assert time.pauses == []

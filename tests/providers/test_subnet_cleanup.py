@@ -12,7 +12,7 @@ from infra.errors import GoogleError
 from infra.google.provider_settings import Api
 from infra.google.session import Retry
 from infra.google.subnets import remove_subnetwork
-from infra.providers.subnet_removal import SubnetRemovalProvider
+from infra.providers.subnet_cleanup import SubnetCleanupProvider
 from tests.fakes.google import FakeGoogle
 from tests.fakes.google.client import FakeTime, session
 
@@ -88,7 +88,7 @@ class TestTheResource:
     def test_creating_it_asks_nothing_and_deleting_it_removes_the_subnetwork(
         self, fake: FakeGoogle, time: FakeTime
     ) -> None:
-        provider = SubnetRemovalProvider()
+        provider = SubnetCleanupProvider()
         provider.session = lambda: session(fake, time)  # type: ignore[method-assign]
         fake.clear()
         created = provider.create(PLACE)
@@ -96,14 +96,14 @@ class TestTheResource:
         provider.delete(created.id, created.outs or {})
         assert fake.leftovers() == []
 
-    def test_another_subnetwork_is_another_removal(self) -> None:
-        provider = SubnetRemovalProvider()
+    def test_another_subnetwork_is_another_cleanup(self) -> None:
+        provider = SubnetCleanupProvider()
         assert provider.diff("", PLACE, {**PLACE, "urn": "u"}).changes is False
         moved = provider.diff("", PLACE, {**PLACE, "region": "us-east4"})
         assert (moved.changes, moved.replaces or []) == (True, [])
 
     def test_wherever_it_has_been_is_cleared_at_its_end_and_not_before(self, fake: FakeGoogle, time: FakeTime) -> None:
-        provider = SubnetRemovalProvider()
+        provider = SubnetCleanupProvider()
         provider.session = lambda: session(fake, time)  # type: ignore[method-assign]
         first = provider.create(PLACE).outs or {}
         moved = provider.update("", first, {**PLACE, "region": "us-east4"}).outs or {}
@@ -114,7 +114,7 @@ class TestTheResource:
         assert fake.leftovers() == []
 
     def test_it_looks_where_it_was_made_whatever_the_project_is_now(self, fake: FakeGoogle, time: FakeTime) -> None:
-        provider = SubnetRemovalProvider()
+        provider = SubnetCleanupProvider()
         provider.session = lambda: session(fake, time, project="other-project")  # type: ignore[method-assign]
         provider.delete("", provider.create(PLACE).outs or {})
         assert fake.leftovers() == []
@@ -126,7 +126,7 @@ class TestTheResource:
         self, fake: FakeGoogle, time: FakeTime, change: dict[str, str], key: str
     ) -> None:
         held = {**PLACE, "service": "gateway"}
-        provider = SubnetRemovalProvider()
+        provider = SubnetCleanupProvider()
         provider.session = lambda: session(fake, time, retry=Retry(attempts=1))  # type: ignore[method-assign]
         nobody_there = provider.diff("", held, {**held, **change})
         assert (nobody_there.changes, nobody_there.replaces or []) == (True, [])

@@ -11,20 +11,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CreateResult, DiffResult, Resource, UpdateResult
+from pulumi.dynamic import CreateResult, DiffResult, UpdateResult
 
 from infra.errors import GoogleError
 from infra.google.provider_settings import Api
 from infra.google.subnets import remove_subnetwork
-from infra.providers.base import Provider, changed, fail, in_place, progress_on, remembered, urn_under
+from infra.providers.base import DynamicResource, Provider, changed, fail, in_place, progress_on, remembered
 
-KIND = "SubnetRemoval"
 _PLACE = ("project", "region", "name")
 _LIMIT_S = 3 * 3600.0
 
 
 @dataclass(frozen=True)
-class SubnetRemovalInputs:
+class SubnetCleanupArgs:
     """Which subnetwork. `service` is the Cloud Run service in it, if there is one: while it lives the subnetwork cannot
     move, and its addresses are let go of only an hour or two later."""
 
@@ -35,15 +34,16 @@ class SubnetRemovalInputs:
     service: str
 
 
-class SubnetRemoval(Resource, module="gemma4", name=KIND):
-    """What uses the subnetwork must depend on this, so that it goes first."""
+class SubnetCleanup(DynamicResource):
+    """What uses the subnetwork must depend on this, so that it goes first. `places`: wherever the subnetwork has been."""
 
-    def __init__(self, name: str, args: SubnetRemovalInputs, opts: pulumi.ResourceOptions) -> None:
-        urn = None if opts.parent is None else urn_under(opts.parent, KIND, name)
-        super().__init__(SubnetRemovalProvider(), name, {**vars(args), "urn": urn, "places": None}, opts)
+    places: pulumi.Output[list[dict[str, str]]]
+
+    def __init__(self, name: str, args: SubnetCleanupArgs, opts: pulumi.ResourceOptions) -> None:
+        super().__init__(SubnetCleanupProvider(), name, args, opts)
 
 
-class SubnetRemovalProvider(Provider):
+class SubnetCleanupProvider(Provider):
     """Waits at the end of a subnetwork's life."""
 
     def create(self, props: dict[str, Any]) -> CreateResult:

@@ -2,7 +2,7 @@
 
 Whatever `create` raises after Google has taken the request would leave a slice that Pulumi does not know and somebody
 pays for. So it raises only where nothing was taken, and returns as soon as the entry exists; `TpuNode` does the waiting.
-What even so is left behind, by a process that was killed, goes with the `SliceRemoval` that stands before it.
+What even so is left behind, by a process that was killed, goes with the `SliceCleanup` that stands before it.
 """
 
 from __future__ import annotations
@@ -13,20 +13,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, ReadResult, Resource, UpdateResult
+from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, ReadResult, UpdateResult
 
 from infra.errors import GoogleError
-from infra.google import tpu_types
 from infra.google.refusals import Refusal
 from infra.google.session import GoogleSession
 from infra.google.slice_records import clear, is_expired, is_ours, remove, run_end
 from infra.google.tpu import TpuZone
-from infra.google.tpu_types import Provisioning, QueueState, SliceRequest
+from infra.google.tpu_types import Provisioning, QueuedResource, QueueState, SliceRequest
 from infra.planning.units import read_duration
-from infra.providers.base import Provider, changed, fail, progress_on, urn_under, warning_on
+from infra.providers.base import DynamicResource, Provider, changed, fail, progress_on, warning_on
 from infra.providers.slice_submission import let_first, submit
 
-KIND = "QueuedResource"
 UNSEEN = "UNKNOWN"
 """State of an entry whose request went out and was never answered: the next refresh tells whether it exists."""
 
@@ -54,12 +52,13 @@ _NOTHING_TAKEN = (Refusal.QUOTA, Refusal.UNSUPPORTED, Refusal.CAPACITY)
 
 
 @dataclass(frozen=True)
-class QueuedResourceInputs:
+class TpuQueuedResourceArgs:
     """A `SliceRequest` before its outputs are known. `queued_id` is also the node's id.
 
-    `known_zones` are named where Google refuses this one. A `further` slice that Google refuses is a warning: the first
-    one, after whose entry `behind` it is asked for, must not wait for its quota. `places` are those that its
-    `SliceRemoval` remembers: what a process that was killed left at another one goes before this one is asked for.
+    `known_zones` are named where Google refuses this one. `behind` is empty for the first slice. A further slice names the
+    first one's queued resource there and is asked for after it; where Google refuses a further slice, that is a warning,
+    since the first one must not wait for its quota. `places` are those that its `SliceCleanup` remembers: what a process
+    that was killed left at another place is removed before this slice is asked for.
     """
 
     project: pulumi.Input[str]
@@ -77,24 +76,21 @@ class QueuedResourceInputs:
     labels: Mapping[str, str]
     tags: list[str]
     known_zones: list[str]
-    further: bool
     behind: str
     places: pulumi.Input[list[dict[str, str]]]
 
 
-class QueuedResource(Resource, module="gemma4", name=KIND):
+class TpuQueuedResource(DynamicResource):
     """`created` (RFC 3339) is new for each generation: what depends on this very entry takes it as an input."""
 
     created: pulumi.Output[str]
     state: pulumi.Output[str]
 
-    def __init__(self, name: str, args: QueuedResourceInputs, opts: pulumi.ResourceOptions) -> None:
-        urn = None if opts.parent is None else urn_under(opts.parent, KIND, name)
-        props: dict[str, Any] = {**vars(args), "urn": urn, "created": None, "state": None}
-        super().__init__(QueuedResourceProvider(), name, props, opts)
+    def __init__(self, name: str, args: TpuQueuedResourceArgs, opts: pulumi.ResourceOptions) -> None:
+        super().__init__(TpuQueuedResourceProvider(), name, args, opts)
 
 
-class QueuedResourceProvider(Provider):
+class TpuQueuedResourceProvider(Provider):
     """Submits, adopts, watches and removes."""
 
     replace_active = False
@@ -115,7 +111,7 @@ class QueuedResourceProvider(Provider):
         try:
             clear(self.session(), elsewhere, props["labels"], progress)
             zone = self._zone(props)
-            if props["further"]:
+            if props["behind"]:
                 let_first(zone, props["behind"], progress)
             found = submit(
                 zone,
@@ -125,7 +121,7 @@ class QueuedResourceProvider(Provider):
                 progress=progress,
             )
         except GoogleError as error:
-            if not props["further"] or error.reason not in _NOTHING_TAKEN or error.maybe_done:
+            if not props["behind"] or error.reason not in _NOTHING_TAKEN or error.maybe_done:
                 fail(str(error))
             warning_on(props.get("urn"))(f"{error} Until then the stack goes on without this slice.")
             return CreateResult(props["queued_id"], {**props, "created": "", "state": REFUSED})
@@ -213,7 +209,7 @@ def slice_request(props: Mapping[str, Any]) -> SliceRequest:
     )
 
 
-def _seen(found: tpu_types.QueuedResource | None) -> dict[str, str]:
+def _seen(found: QueuedResource | None) -> dict[str, str]:
     if found is None:
         return {"created": "", "state": UNSEEN}
     return {"created": found.create_time, "state": found.state.value}
