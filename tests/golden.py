@@ -18,12 +18,14 @@ from infra.ops.commands.explain import describe_setting
 from infra.ops.commands.glossary import GLOSSARY
 from infra.planning.settings.resolve import known_paths
 from infra.planning.settings.stackfile import stack_names
+from tests.messages.transcript import transcript
 from tests.projects import ROOT
 
 GOLDEN = ROOT / "tests" / "golden"
 README = ROOT / "README.md"
 CONFIGURATION = ROOT / "docs" / "configuration.md"
 GLOSSARY_PAGE = ROOT / "docs" / "glossary.md"
+MESSAGES = GOLDEN / "messages.md"
 
 _BLOCK = re.compile(r"(<!-- written by make golden: ([a-z0-9 -]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -31,7 +33,7 @@ _BLOCK = re.compile(r"(<!-- written by make golden: ([a-z0-9 -]+) -->\n).*?(<!--
 def wanted() -> dict[Path, str]:
     """The files and what they should hold."""
     files = {GOLDEN / f"{name}.json": output("plan", name, "--json") for name in stack_names(ROOT)}
-    pages = {CONFIGURATION: configuration(), GLOSSARY_PAGE: glossary()}
+    pages = {CONFIGURATION: configuration(), GLOSSARY_PAGE: glossary(), MESSAGES: transcript()}
     return {**files, **pages, README: readme(README.read_text("utf-8"))}
 
 

@@ -1,132 +1,148 @@
-"""What people type and write wrongly, all of it: the exit code, the fact and what to do instead, and never a traceback.
+"""What people type and write wrongly: what must be true of every answer, whatever its words are.
 
-The mistakes stand in tests/data/mistakes.yaml: words of the command line, a stack file `x` (its bytes as Latin-1), the
-environment, and what the answer must hold. The more important answers stand word for word in
-tests/planning/settings/test_bad_input.py.
+The cases stand in tests/messages; the words stand in tests/golden/messages.md, which `make golden` writes.
 """
 
 from __future__ import annotations
 
-import json
-import shutil
-from collections.abc import Iterator
+import re
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from infra.google.provider_settings import VARIABLES, Api
-from infra.google.session import Retry
-from infra.ops import google_access as access
-from tests.projects import ROOT, Answer, Capture, Command, command
+from infra.planning.settings.stackfile import stack_names
+from tests.golden import MESSAGES
+from tests.messages import EVERY
+from tests.messages.accepted import ACCEPTED
+from tests.messages.case import Case, answer_to, faults_of, plan_of, settings_of
+from tests.messages.transcript import transcript
+from tests.planning.report.test_golden import difference
+from tests.projects import ROOT, Capture, command
 
-MISTAKES = yaml.load((ROOT / "tests" / "data" / "mistakes.yaml").read_text("utf-8"), Loader=yaml.CSafeLoader)
-TOKEN = "hf_" + "a1B2" * 8
-HEADS = ("bad settings", "bad input", "Error: ", "Usage: gemma4 tpu")
-
-
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project folder with the stacks that ship."""
-    folder = tmp_path_factory.mktemp("project")
-    for path in (*ROOT.glob("Pulumi*.yaml"), ROOT / "README.md"):
-        shutil.copy(path, folder)
-    (folder / "docs").mkdir()
-    return folder
+UNREADABLE = [case for case in EVERY if case.code == 2]
+AS_DATA = [case for case in UNREADABLE if not {"--json", "tpu"} & set(case.typed.split())]
+HEADS = ("bad settings", "bad input", "Error: ", "Usage: gemma4")
+every_case = pytest.mark.parametrize("case", EVERY, ids=lambda case: case.name[:80])
 
 
-@pytest.fixture
-def gemma4(project: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> Iterator[Command]:
-    """The command in that folder; nobody is signed in, and whoever is asked over the network is not there."""
-    monkeypatch.chdir(project)
-    for name in {variable for variables in VARIABLES.values() for variable in variables}:
-        monkeypatch.delenv(name, raising=False)
-    for name in ("HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "ALL_PROXY", "all_proxy", "HF_TOKEN", "COLUMNS"):
-        monkeypatch.delenv(name, raising=False)
-    for api in Api:
-        monkeypatch.setenv(api.variable, "https://127.0.0.1:9/")
-    monkeypatch.setenv("NO_GCE_CHECK", "true")
-    monkeypatch.setenv("CLOUDSDK_CONFIG", str(project / "no-gcloud"))
-    monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
-    monkeypatch.setattr(access, "ONCE_MORE", Retry(attempts=2, first_s=0))
-    yield command(capsys)
-    for left in (*project.glob("Pulumi.x.*"),):
-        shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
+class TestTheAnswerToAMistake:
+    @every_case
+    def test_the_exit_code_tells_what_kind_of_mistake_it_is(self, case: Case) -> None:
+        answer = plan_of(case) if case.is_plan else answer_to(case)
+        assert answer.code == case.code, answer
+
+    @every_case
+    def test_the_answer_names_what_is_wrong_and_nothing_else(self, case: Case) -> None:
+        if (case.code == 2 and case.typed != "tpu") or case.is_plan:
+            said = faults_of(case)
+            assert len(said) == len(case.names), said
+            for fault, name in zip(said, case.names, strict=True):
+                assert fault.startswith(f"{name}: "), fault
+        else:
+            answer = answer_to(case)
+            text = " ".join((answer.err + answer.out).split())
+            assert [name for name in case.names if name not in text] == [], text
+
+    @pytest.mark.parametrize("case", [case for case in EVERY if case.meant], ids=lambda case: case.name[:80])
+    def test_the_answer_offers_the_word_that_was_meant(self, case: Case) -> None:
+        assert f"Did you mean {case.meant}?" in " ".join(faults_of(case))
+
+    @pytest.mark.parametrize("case", UNREADABLE, ids=lambda case: case.name[:80])
+    def test_what_cannot_be_read_is_said_to_have_done_nothing(self, case: Case) -> None:
+        answer = answer_to(case)
+        if "--json" in case.typed.split():
+            assert (answer.err, answer.data["verdict"]) == ("", "bad settings")
+        else:
+            assert answer.err.startswith(HEADS), answer.err
+            assert answer.out == ""
+        if answer.err.startswith("bad "):
+            head = answer.err.splitlines()[0]
+            assert head.endswith(("nothing was planned or created:", "nothing was done:"))
+            assert (f", {len(case.names)} things to mend" in head) == (len(case.names) > 1)
+
+    @pytest.mark.parametrize("case", AS_DATA, ids=lambda case: case.name[:80])
+    def test_as_data_every_fault_has_a_key_a_fact_and_a_way_out(self, case: Case) -> None:
+        answer = answer_to(case, "--json")
+        assert (answer.code, answer.data["verdict"], answer.err) == (2, "bad settings", "")
+        assert answer.data["faults"]
+        for fault in answer.data["faults"]:
+            assert fault["key"]
+            assert fault["fact"]
+            assert fault["fix"] or "; write" in fault["fact"] or " is not one of " in fault["fact"], fault
+
+    @pytest.mark.parametrize("case", [case for case in EVERY if case.is_plan], ids=lambda case: case.name[:80])
+    def test_a_plan_with_a_fault_says_fact_consequence_and_fix(self, case: Case) -> None:
+        data = plan_of(case).data
+        assert bool(data["refusals"]) == (case.code == 3) == (data["verdict"] == "refused")
+        for fault in (*data["refusals"], *data["warnings"]):
+            assert all(fault[part].endswith((".", "…")) for part in ("fact", "consequence", "fix")), fault
+
+    @pytest.mark.parametrize("case", [case for case in EVERY if case.code == 1], ids=lambda case: case.name[:80])
+    def test_what_could_not_be_done_is_said_in_a_line_with_what_to_do(self, case: Case) -> None:
+        answer = answer_to(case)
+        said = answer.data["error"] if answer.out.startswith("{") else (answer.err + answer.out).splitlines()[-1]
+        assert said.endswith(".")
+        assert "; " in said, "a fact, and after it what to do"
 
 
-def prepared(mistake: dict[str, Any]) -> None:
-    """Put the mistake's file where it belongs, in the current folder."""
-    path = Path("Pulumi.x.yaml")
-    match mistake.get("place"):
-        case "folder":
-            path.mkdir()
-        case "dangling link":
-            path.symlink_to("nowhere")
-        case other if "file" in mistake:
-            depth = mistake.get("nested", 0)
-            text = mistake["file"].replace("A-TOKEN", TOKEN) + "[" * depth + "]" * depth
-            Path(other or path).write_bytes(text.encode("latin-1"))
+class TestAnAnswer:
+    @pytest.mark.parametrize("typed", ["frob", "plan", "plan l4 --frob", "recommend --users 0"])
+    def test_a_command_line_that_cannot_be_read_points_at_the_help(self, typed: str) -> None:
+        answer = answer_to(Case(typed, 2))
+        assert answer.code == 2
+        assert "-h' for help" in answer.err
+
+    def test_two_forms_of_a_plan_at_once_are_refused_as_data_where_data_are_one(self) -> None:
+        answer = answer_to(Case("plan l4 --json --markdown", 2))
+        assert (answer.code, answer.data["faults"][0]["key"]) == (2, "--markdown")
+
+    def test_a_need_that_nothing_meets_is_answered_with_the_count_of_each_reason(self) -> None:
+        answer = answer_to(Case("recommend --model 31b --max-usd-per-hour 0.1", 3))
+        head, _, reasons = answer.out.rstrip("\n").partition(": ")
+        assert (answer.code, head) == (3, "nothing in the catalog meets this need")
+        assert all(re.match(r"\d+ [a-z]", reason) for reason in reasons.split(", "))
+        assert re.search(r"too dear \(the cheapest is \$\d+\.\d\d/h: \S*31b\S* on \S+\)", reasons)
+
+    def test_a_broken_stack_file_keeps_no_other_stack_from_the_list(self) -> None:
+        case = Case("stacks", 0, title="a misspelt key", file="config:\n  gemma4:regoin: x\n")
+        answer = answer_to(case)
+        assert (answer.code, "regoin: no such setting." in answer.out) == (0, True)
+        assert [name for name in stack_names(ROOT) if name not in answer.out] == []
 
 
-def made(mistake: dict[str, Any], gemma4: Command, monkeypatch: pytest.MonkeyPatch, *more: str) -> Answer:
-    for name, value in mistake.get("env", {}).items():
-        monkeypatch.setenv(name, value)
-    answer = gemma4(*(word.replace("A-TOKEN", TOKEN) for word in mistake["run"]), *more)
-    assert TOKEN not in answer.out + answer.err
-    return answer
+class TestTheTranscript:
+    def test_the_transcript_holds_what_the_program_answers_now(self) -> None:
+        before, after = MESSAGES.read_text("utf-8"), transcript()
+        if before != after:
+            pytest.fail(difference(before, after, "tests/golden/messages.md"), pytrace=False)
+
+    def test_each_case_has_a_name_of_its_own(self) -> None:
+        names = [case.name for case in EVERY]
+        assert [name for name in names if names.count(name) > 1] == []
 
 
-def named(mistake: dict[str, Any]) -> str:
-    return str(mistake["name"])
-
-
-@pytest.mark.parametrize("mistake", MISTAKES, ids=named)
-def test_a_mistake_is_answered(mistake: dict[str, Any], gemma4: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    prepared(mistake)
-    answer = made(mistake, gemma4, monkeypatch)
-    said = " ".join((answer.err + answer.out).split())
-    assert answer.code == mistake["code"], said
-    assert [text for text in mistake["says"] if text not in said] == [], said
-    if answer.code == 2 and "--json" not in mistake["run"]:
-        assert answer.err.startswith(HEADS) or "\n\nError: " in answer.err, said
-        assert answer.out == ""
-
-
-@pytest.mark.parametrize("mistake", [one for one in MISTAKES if one["code"] == 2 and len(one["run"]) > 1], ids=named)
-def test_as_data_a_mistake_has_a_key_a_fact_and_a_way_out(
-    mistake: dict[str, Any], gemma4: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    prepared(mistake)
-    answer = made(mistake, gemma4, monkeypatch, *([] if "--json" in mistake["run"] else ["--json"]))
-    data = json.loads(answer.out)
-    assert (answer.code, data["verdict"], answer.err) == (2, "bad settings", "")
-    assert data["faults"]
-    for fault in data["faults"]:
-        assert fault["key"]
-        assert fault["fact"]
-        assert fault["fix"] or "; write" in fault["fact"] or " is not one of " in fault["fact"], fault
-
-
-def test_each_mistake_has_its_own_name_and_a_word_to_look_for() -> None:
-    names = [one["name"] for one in MISTAKES]
-    assert len(names) == len(set(names))
-    assert [one["name"] for one in MISTAKES if not one["says"] or not all(one["says"])] == []
+@pytest.mark.parametrize(("case", "settings"), ACCEPTED, ids=lambda value: getattr(value, "name", None))
+def test_what_only_looks_wrong_is_planned_as_it_was_meant(case: Case, settings: dict[str, Any]) -> None:
+    answer = plan_of(case)
+    assert (answer.code, faults_of(case)) == (0, [])
+    assert answer_to(case, "--no-resources").code == 0
+    planned = settings_of(case)
+    for path, value in settings.items():
+        assert reduce(getattr, path.split("."), planned) == value
 
 
 @pytest.mark.parametrize(
-    ("stack", "says"),
-    [
-        ("l4", "That folder is the Pulumi project shop, not gemma4's. Go to the folder of gemma4; here are: dev."),
-        ("dev", "stack: Pulumi.dev.yaml belongs to the Pulumi project shop and says nothing to gemma4."),
-    ],
+    ("stack", "names"),
+    [("l4", ("stack: ", "Pulumi project shop", " dev.")), ("dev", ("stack: ", "Pulumi project shop"))],
 )
-def test_another_projects_folder_is_named(
-    stack: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+def test_the_folder_of_another_project_is_named(
+    stack: str, names: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     (tmp_path / "Pulumi.yaml").write_text("name: shop\nruntime: python\n", "utf-8")
     (tmp_path / "Pulumi.dev.yaml").write_text("config:\n  shop:size: 1\n", "utf-8")
     monkeypatch.chdir(tmp_path)
     answer = command(capsys)("plan", stack)
     assert answer.code == 2
-    assert says in answer.err
+    assert [name for name in names if name not in answer.err] == []
