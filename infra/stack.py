@@ -112,7 +112,7 @@ def _for_review(plan: Plan) -> Mapping[str, Any]:
         "command": shlex.join(plan.command.argv),
         "spec": plan.command.spec_hash,
         "kvTokens": plan.capacity.tokens,
-        "maxNumSeqs": plan.engine.max_num_seqs,
+        "maxNumSeqs": plan.server.max_num_seqs,
         "verdict": plan.verdict.value,
         "usdPerHour": round(plan.cost.usd_per_hour, 2),
     }

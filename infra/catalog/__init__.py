@@ -5,6 +5,7 @@ from __future__ import annotations
 from infra.catalog.loader import Catalog, Profile, catalog
 from infra.catalog.lock import Lock, write_lock
 from infra.catalog.schema import (
+    BF16_BYTES,
     GIB,
     Accelerator,
     Architecture,
@@ -27,6 +28,7 @@ from infra.catalog.schema import (
 )
 
 __all__ = [
+    "BF16_BYTES",
     "GIB",
     "Accelerator",
     "Architecture",

@@ -14,6 +14,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 GIB = 1024**3
+BF16_BYTES = 2
+"""Bytes of a bfloat16 number."""
 
 Modality = Literal["image", "audio", "video"]
 
@@ -131,6 +133,16 @@ class Architecture(Row):
         p = self.parameters
         experts = p.experts * self.experts.active // self.experts.count if self.experts else 0
         return p.attention + p.mlp + p.per_layer_linears + p.router + experts + p.embedding
+
+    @property
+    def largest_tensor_bytes(self) -> int:
+        """Size of a checkpoint's largest tensor: the PLE table, an embedding, or a layer's fused experts.
+
+        QAT checkpoints keep all three in bf16, as they do a second copy of the embedding.
+        """
+        experts = self.experts
+        fused = 0 if experts is None else 2 * experts.count * experts.intermediate_size * self.hidden_size
+        return BF16_BYTES * max(self.parameters.per_layer_embedding, self.parameters.embedding, fused)
 
 
 class Assistant(Row):

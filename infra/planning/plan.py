@@ -18,7 +18,8 @@ from infra.planning.performance.speed import SpeedEstimate, SpeedModel
 from infra.planning.performance.startup import StartupEstimate
 from infra.planning.platforms.startup_probe import StartupProbePlan
 from infra.planning.platforms.tpu_slices import SlicesPlan
-from infra.planning.server.command import Command, Engine
+from infra.planning.server.command import Command
+from infra.planning.server.server import Server
 from infra.planning.settings.declarations import Settings
 from infra.planning.settings.resolve import Origin
 from infra.planning.units import Band
@@ -77,7 +78,8 @@ class Plan:
     """By role: serving, staging, gateway."""
     weights: tuple[WeightSet, ...]
     """The model, then its assistant where one is used."""
-    engine: Engine
+    server: Server
+    """What vLLM will really use, once every default is resolved."""
     command: Command
     memory: MemoryBudget
     capacity: KvCapacity

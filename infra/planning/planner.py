@@ -29,15 +29,16 @@ from infra.planning.checks.setting_values import bad_settings
 from infra.planning.checks.tpu_slices import check_slices
 from infra.planning.cost.estimate import CostEstimate
 from infra.planning.cost.of_plan import cost_of, rental_of
-from infra.planning.memory.budget import ServerShape, capacity_of, device_budget, largest_max_num_seqs
+from infra.planning.memory.budget import capacity_of, device_budget, largest_max_num_seqs
 from infra.planning.memory.kv_cache import tensor_parallel_fault
 from infra.planning.memory.verdict import judge
 from infra.planning.names import names_of, region_of
 from infra.planning.performance.speed import Knee, SpeedEstimate, SpeedModel
-from infra.planning.performance.startup import StartupEstimate
+from infra.planning.performance.startup import StartupEstimate, startup_of
 from infra.planning.plan import Instance, Plan, QuotaNeed
 from infra.planning.platforms.quotas import check_quotas, quota_needs, update_note
 from infra.planning.platforms.startup_probe import (
+    PERIOD_S,
     StartupProbePlan,
     check_probe,
     check_request_timeout,
@@ -46,15 +47,8 @@ from infra.planning.platforms.startup_probe import (
     ready_timeout_s,
 )
 from infra.planning.platforms.tpu_slices import plan_slices
-from infra.planning.server.command import (
-    MOUNT,
-    TPU_WEIGHTS,
-    Engine,
-    command_of,
-    default_batched_tokens,
-    effective_async,
-)
-from infra.planning.server.shapes import server_shape, speed_model, startup_of
+from infra.planning.server.command import MOUNT, TPU_WEIGHTS, command_of
+from infra.planning.server.server import Server, server_of
 from infra.planning.settings.declarations import MOST_SEQS, Profile, Settings
 from infra.planning.settings.messages import Findings
 from infra.planning.settings.resolve import Origin, Resolved, resolve
@@ -127,35 +121,34 @@ class _Planner:
 
     def plan(self) -> Plan:
         """Everything decided, with refusals, warnings and notes gathered on the way."""
-        engine = self._chosen_engine()
-        startup = startup_of(self.settings, self.architecture, self.accelerator, self.weights)
+        server = self._chosen_server()
+        startup = startup_of(self.settings, server, self.weights, probe_period_s=self._probe_period_s)
         probe, probe_findings = self._probe(startup)
-        model = self._speed_model(engine)
-        shape = self._shape(engine)
-        budget = device_budget(shape)
-        capacity = capacity_of(shape, budget.kv_bytes_per_device)
-        ends = [capacity_of(shape, size) for size in (budget.kv.low, budget.kv.mid, budget.kv.high)]
+        model = self._speed_model(server)
+        budget = device_budget(server)
+        capacity = capacity_of(server, budget.kv_bytes_per_device)
+        ends = [capacity_of(server, size) for size in (budget.kv.low, budget.kv.mid, budget.kv.high)]
         held = capacity.requests_held(self._workload_tokens)
-        instance = self._instance(engine)
-        speed = model.estimate(max(1, min(engine.max_num_seqs, held, self._reaching(instance))))
-        judged = judge(shape, paid_minutes=startup.from_zero.mid / 60, as_planned=self._shape_with)
+        instance = self._instance(server)
+        speed = model.estimate(max(1, min(server.max_num_seqs, held, self._reaching(instance))))
+        judged = judge(server, paid_minutes=startup.from_zero.mid / 60, as_planned=self._server_with)
         quotas = self._quotas(instance)
         cost = self._cost(speed, instance)
         findings = (
-            self._combination(engine)
+            self._combination(server)
             + Findings(judged.refusals, judged.warnings)
             + probe_findings
-            + self._platform(startup, engine)
+            + self._platform(startup, server)
             + self._request_timeout(speed)
             + Findings(warnings=tuple(check_idle_devices(self.settings, self.accelerator, cost.usd_per_hour)))
             + Findings(warnings=tuple(check_quotas(quotas, self.accelerator, instance)))
         )
         if not findings.refusals:
-            findings += self._crowding(engine, held, speed)
-            findings += Findings(warnings=tuple(check_pace(model, speed.planned, shape)))
-        self._tell(engine, model)
-        plain = capacity_of(replace(shape, kv_cache_dtype="auto"), budget.kv_bytes_per_device)
-        self.notes += kv_dtype_note(engine, capacity.tokens, plain.tokens)
+            findings += self._crowding(server, held, speed)
+            findings += Findings(warnings=tuple(check_pace(model, speed.planned, server)))
+        self._tell(server, model)
+        plain = capacity_of(replace(server, kv_cache_dtype="auto"), budget.kv_bytes_per_device)
+        self.notes += kv_dtype_note(server, capacity.tokens, plain.tokens)
         self.notes += update_note(quotas) if instance else ()
         return Plan(
             stack=self.stack,
@@ -172,8 +165,8 @@ class _Planner:
             labels=own_labels(self.stack, self.settings),
             images=self.images,
             weights=self.weights,
-            engine=engine,
-            command=self._command(engine),
+            server=server,
+            command=self._command(server),
             memory=budget,
             capacity=capacity,
             requests_held=held,
@@ -202,66 +195,56 @@ class _Planner:
         location = self.accelerator.locations[0]
         return region_of(location) if self.accelerator.platform is not Platform.CLOUD_RUN else location
 
-    def _shape_with(self, settings: Mapping[str, object]) -> ServerShape | None:
+    def _server_with(self, settings: Mapping[str, object]) -> Server | None:
         """The server that this stack would get with further settings; None where they cannot be read."""
         stack_file, command_line = self.written
         try:
             resolved = resolve(stack_file, {**command_line, **settings}, facts=self.facts)
             other = _Planner(self.stack, resolved, self.project, self.facts, self.written)
-            return other._shape(other._chosen_engine())
+            return other._chosen_server()
         except SettingsError:
             return None
 
-    def _chosen_engine(self) -> Engine:
-        return self._with_max_num_seqs(self._engine(max_num_seqs=self.settings.serving.max_num_seqs or 1))
-
-    def _engine(self, max_num_seqs: int) -> Engine:
-        serving = self.settings.serving
-        speculation = serving.speculation
-        tokens = {"none": 0, "ngram": 3, "mtp": self.assistant.speculative_tokens if self.assistant else 4}[
-            speculation.method
-        ]
-        return Engine(
+    def _chosen_server(self) -> Server:
+        server = server_of(
+            self.settings,
+            self.model,
+            self.accelerator,
+            self.assistant,
             vllm_version=counted_version(self._image_version),
             image_version=self._image_version,
-            backend=self.accelerator.backend,
-            tensor_parallel=serving.tensor_parallel_size or self.accelerator.devices,
-            max_model_len=serving.max_model_len,
-            max_num_seqs=max_num_seqs,
-            max_num_batched_tokens=default_batched_tokens(self.settings, self.accelerator),
-            async_scheduling=effective_async(self.settings, self.accelerator.backend),
-            kv_cache_dtype=serving.kv_cache_dtype,
-            speculation=speculation.method,
-            speculative_tokens=speculation.tokens or tokens,
         )
+        return self._with_max_num_seqs(server)
 
     @property
     def _image_version(self) -> str | None:
         return self.images["serving"].vllm_version
 
-    def _with_max_num_seqs(self, engine: Engine) -> Engine:
-        """The engine with the planner's own maxNumSeqs where nobody set one: the knee of the profile."""
+    def _with_max_num_seqs(self, server: Server) -> Server:
+        """The server with the planner's own maxNumSeqs where nobody set one: the knee of the profile."""
         if self.settings.serving.max_num_seqs is not None:
-            return engine
-        knee = self._knee(engine).max_num_seqs
+            return server
+        knee = self._knee(server).max_num_seqs
         self.origins["serving.maxNumSeqs"] = Origin.PLANNER
-        return replace(engine, max_num_seqs=knee)
+        return replace(server, max_num_seqs=knee)
 
-    def _knee(self, engine: Engine, profile: Profile | None = None) -> Knee:
+    def _knee(self, server: Server, profile: Profile | None = None) -> Knee:
         """The best maxNumSeqs of `profile`, or of the stack's own."""
-        held = largest_max_num_seqs(self._shape(engine), self._workload_tokens)
-        return self._speed_model(engine).recommend_max_num_seqs(profile or self.settings.profile, kv_requests=held)
-
-    def _shape(self, engine: Engine) -> ServerShape:
-        return server_shape(self.settings, self.model, self.accelerator, engine)
+        held = largest_max_num_seqs(server, self._workload_tokens)
+        return self._speed_model(server).recommend_max_num_seqs(profile or self.settings.profile, kv_requests=held)
 
     @property
     def _workload_tokens(self) -> int:
         workload = self.settings.workload
         return min(workload.prompt_tokens + workload.output_tokens, self.settings.serving.max_model_len)
 
-    def _speed_model(self, engine: Engine) -> SpeedModel:
-        return speed_model(self.settings, self.model, self.architecture, self.accelerator, engine)
+    def _speed_model(self, server: Server) -> SpeedModel:
+        return SpeedModel(server, self.settings.workload.prompt_tokens, self.settings.workload.output_tokens)
+
+    @property
+    def _probe_period_s(self) -> int:
+        probed = self.accelerator.platform is Platform.CLOUD_RUN
+        return (self.settings.probes.startup.period_seconds or PERIOD_S) if probed else 0
 
     def _probe(self, startup: StartupEstimate) -> tuple[StartupProbePlan | None, Findings]:
         if self.accelerator.platform is not Platform.CLOUD_RUN:
@@ -276,17 +259,17 @@ class _Planner:
         )
         return probe, check_probe(probe, startup)
 
-    def _platform(self, startup: StartupEstimate, engine: Engine) -> Findings:
+    def _platform(self, startup: StartupEstimate, server: Server) -> Findings:
         origins = self.resolved.origins
         idle = Findings(
             warnings=(
                 *without_effect(self.settings, self.accelerator, origins),
-                *profile_without_effect(self.settings, origins, lambda profile: self._knee(engine, profile)),
+                *profile_without_effect(self.settings, origins, lambda profile: self._knee(server, profile)),
             )
         )
         if self.slices is None:
             return idle
-        return check_slices(self.settings, self.slices, startup, origins, engine.max_num_seqs) + idle
+        return check_slices(self.settings, self.slices, startup, origins, server.max_num_seqs) + idle
 
     def _request_timeout(self, speed: SpeedEstimate) -> Findings:
         if self.accelerator.platform is Platform.COMPUTE_ENGINE:
@@ -302,13 +285,13 @@ class _Planner:
             return self.slices.gateway.in_flight_limit // len(self.slices.names)
         return MOST_SEQS
 
-    def _crowding(self, engine: Engine, held: int, speed: SpeedEstimate) -> Findings:
-        if not 0 < held < engine.max_num_seqs:
+    def _crowding(self, server: Server, held: int, speed: SpeedEstimate) -> Findings:
+        if not 0 < held < server.max_num_seqs:
             return Findings()
-        most = largest_max_num_seqs(self._shape(engine), self._workload_tokens)
-        return Findings(warnings=(crowding(engine, held, self._workload_tokens, most, speed),))
+        most = largest_max_num_seqs(server, self._workload_tokens)
+        return Findings(warnings=(crowding(server, held, self._workload_tokens, most, speed),))
 
-    def _combination(self, engine: Engine) -> Findings:
+    def _combination(self, server: Server) -> Findings:
         found = check_combination(
             self.settings,
             self.model,
@@ -340,7 +323,7 @@ class _Planner:
         fix = "Run gemma4 pin online and commit the lock file, or take images.requirePinned out."
         return Findings((Fault("images.requirePinned", fact, "What is deployed could change unseen.", fix),))
 
-    def _command(self, engine: Engine) -> Any:
+    def _command(self, server: Server) -> Any:
         folder = TPU_WEIGHTS if self.on_tpu else MOUNT
         if self.settings.weights.access == "stream" and not self.on_tpu:
             folder = f"gs://{self.names.bucket}"
@@ -348,9 +331,7 @@ class _Planner:
         paths = [weights.hub_id if from_hub else f"{folder}/{weights.prefix}" for weights in self.weights]
         return command_of(
             self.settings,
-            engine,
-            self.model,
-            self.accelerator,
+            server,
             weights_path=paths[0],
             assistant_path=paths[1] if len(paths) > 1 else None,
             image=self.images["serving"].upstream,
@@ -358,13 +339,13 @@ class _Planner:
             assistant_revision=self.weights[1].revision if len(paths) > 1 else None,
         )
 
-    def _instance(self, engine: Engine) -> Instance | None:
+    def _instance(self, server: Server) -> Instance | None:
         limits, scaling = self.accelerator.cloud_run, self.settings.scaling
         if limits is None:
             return None
         concurrency = scaling.concurrency
         if concurrency is None:
-            concurrency = min(_MOST_CONCURRENCY, 2 * engine.max_num_seqs)
+            concurrency = min(_MOST_CONCURRENCY, 2 * server.max_num_seqs)
             self.origins["scaling.concurrency"] = Origin.PLANNER
         return Instance(
             cpu=scaling.cpu or limits.default_cpu,
@@ -401,10 +382,10 @@ class _Planner:
         chosen = self.settings.serving.ready_timeout
         return parse_duration(chosen) if chosen else ready_timeout_s(startup)
 
-    def _tell(self, engine: Engine, speed: SpeedModel) -> None:
+    def _tell(self, server: Server, speed: SpeedModel) -> None:
         if self.settings.serving.max_num_seqs is not None:
             origin = self.origins["serving.maxNumSeqs"]
-            self.notes += idle_note(engine, self._knee(engine).max_num_seqs, speed, origin)
+            self.notes += idle_note(server, self._knee(server).max_num_seqs, speed, origin)
         if self.slices is not None:
             self.notes += region_note(self.settings, self.region)
             self.notes += spot_note(self.settings)

@@ -235,7 +235,7 @@ def _staffed(need: Need, plan: Plan, changes: Mapping[str, Any], facts: Catalog)
             continue
         written = {**changes, **_scaling(plan, replicas, each)}
         final = _planned(plan.model, plan.accelerator, written, facts)
-        if not final.refused and min(final.requests_held, final.engine.max_num_seqs) >= each:
+        if not final.refused and min(final.requests_held, final.server.max_num_seqs) >= each:
             return Candidate(final, replicas, rate, written)
         reason = "too little memory to run so many at once"
     return _Short(reason, _most_users(need, plan))
@@ -258,9 +258,9 @@ def _most_each(accelerator: Accelerator, replicas: int) -> int:
 def _scaling(plan: Plan, replicas: int, each: int) -> dict[str, Any]:
     """What to write for so many replicas that run so many each; nothing where what stands there already does."""
     written: dict[str, Any] = {}
-    if replicas > 1 or plan.engine.max_num_seqs < each:
+    if replicas > 1 or plan.server.max_num_seqs < each:
         written["serving.maxNumSeqs"] = each
-    elif plan.engine.max_num_seqs > plan.requests_held:  # a recipe's, for shorter requests
+    elif plan.server.max_num_seqs > plan.requests_held:  # a recipe's, for shorter requests
         written["serving.maxNumSeqs"] = plan.requests_held
     if plan.slices is not None:
         if plan.slices.gateway.in_flight_limit < each:

@@ -193,7 +193,7 @@ class TestWhatItHolds:
             f"images.serving: {said} Flags, capacity and times are those of vLLM 0.32.0, whatever the image holds. "
             f"Name a release, for example vllm/vllm-openai:v0.32.0{' before the digest' if '@' in image else ''}."
         ]
-        assert one.engine.image_version is None
+        assert one.server.image_version is None
         assert as_json(one)["vllm"]["version"] is None
         assert dict(plan_rows(one))["Capacity"][0].endswith(
             "as vLLM 0.32.0 would count them; the image says no version"
@@ -206,7 +206,7 @@ class TestWhatItHolds:
         assert len(warnings) == 1
         assert warnings[0].startswith(f"images.serving: vLLM {version} is outside what was compared: 0.19 to 0.33.")
         assert f"Capacity is counted as {counted} does, flags are checked against 0.32.0" in warnings[0]
-        assert (one.engine.vllm_version, one.engine.image_version) == (counted, version)
+        assert (one.server.vllm_version, one.server.image_version) == (counted, version)
         assert f"as vLLM {version} counts them" not in dict(plan_rows(one))["Capacity"][0]
 
     def test_a_version_that_was_compared_is_counted_by_its_own_rules_with_a_word_on_flags(self) -> None:
@@ -222,7 +222,7 @@ class TestWhatItHolds:
     def test_the_images_of_the_catalog_draw_no_word(self) -> None:
         for one in (make_plan("test", L4), make_plan("test", TPU), plan("vllm/vllm-openai:v0.32.0")):
             assert not about_image(one.warnings)
-            assert one.engine.image_version == one.engine.vllm_version == "0.32.0"
+            assert one.server.image_version == one.server.vllm_version == "0.32.0"
 
     @pytest.mark.parametrize(
         ("image", "base", "fact"),

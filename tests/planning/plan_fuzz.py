@@ -223,7 +223,7 @@ def refused_means_refusals(one: Case, plan: Plan) -> Iterator[str]:
         yield f"verdict {plan.verdict} with {len(plan.refusals)} refusals"
     if plan.fits is Verdict.REFUSED and not plan.refused:
         yield "memory refuses and the plan does not"
-    length = min(plan.engine.max_model_len, plan.architecture.max_position)
+    length = min(plan.server.max_model_len, plan.architecture.max_position)
     if plan.fits is Verdict.FITS and length > plan.largest_max_model_len.low:
         yield f"fits, and the cache may hold no more than {plan.largest_max_model_len.low:g}"
 
@@ -235,7 +235,7 @@ def every_message_says_what_to_do(one: Case, plan: Plan) -> Iterator[str]:
 
 def no_quote_beyond_what_is_held(one: Case, plan: Plan) -> Iterator[str]:
     """Speed and price are of requests that may run and that the cache holds; more than that is warned of."""
-    planned, held, most = plan.speed.planned.requests, plan.requests_held, plan.engine.max_num_seqs
+    planned, held, most = plan.speed.planned.requests, plan.requests_held, plan.server.max_num_seqs
     if planned != plan.cost.planned_requests or planned > max(1, min(held, most)):
         yield f"quoted for {planned} (price: {plan.cost.planned_requests}), held are {held}, may run {most}"
     if plan.instance is not None and planned > plan.instance.concurrency:
@@ -320,10 +320,10 @@ def the_boundary_is_where_the_plan_says(one: Case, plan: Plan) -> Iterator[str]:
     """At the low end of the longest context the cache is no reason, at the high end no refusal, one token above it is."""
     band = plan.largest_max_model_len
     fixed = {
-        "serving.maxNumSeqs": plan.engine.max_num_seqs,
-        "serving.maxNumBatchedTokens": plan.engine.max_num_batched_tokens,
+        "serving.maxNumSeqs": plan.server.max_num_seqs,
+        "serving.maxNumBatchedTokens": plan.server.max_num_batched_tokens,
     }
-    if _hides_the_cache(plan) or not 64 <= plan.engine.max_num_batched_tokens <= 131_072:
+    if _hides_the_cache(plan) or not 64 <= plan.server.max_num_batched_tokens <= 131_072:
         return
 
     def cache_faults(length: float) -> tuple[bool, bool] | None:

@@ -61,7 +61,7 @@ class TestEachInvariantCanFail:
         plan = L4.plan()
         more = replace(plan, speed=plan.speed_model.estimate(plan.requests_held + 1))
         assert list(no_quote_beyond_what_is_held(L4, more))
-        unsaid = replace(plan, requests_held=plan.engine.max_num_seqs - 1)
+        unsaid = replace(plan, requests_held=plan.server.max_num_seqs - 1)
         assert any("no warning" in seen for seen in no_quote_beyond_what_is_held(L4, unsaid))
 
     def test_a_refusal_without_a_reason(self) -> None:

@@ -118,12 +118,12 @@ class TestMaxNumSeqsWhereNobodyChose:
         chosen = plan(RTX)
         assert chosen.settings.serving.max_num_seqs is None
         assert chosen.origins["serving.maxNumSeqs"] is Origin.PLANNER
-        assert chosen.engine.max_num_seqs > 8
+        assert chosen.server.max_num_seqs > 8
 
     def test_somebodys_choice_stands(self) -> None:
         said = plan(RTX, serving__maxNumSeqs=8)
         assert said.origins["serving.maxNumSeqs"] is Origin.COMMAND_LINE
-        assert said.engine.max_num_seqs == 8
+        assert said.server.max_num_seqs == 8
 
     def test_what_it_chooses_is_held_by_the_kv_cache(self) -> None:
         for name in stack_names(ROOT):
@@ -131,15 +131,15 @@ class TestMaxNumSeqsWhereNobodyChose:
             if one.origins["serving.maxNumSeqs"] is Origin.PLANNER:
                 workload = one.settings.workload
                 held = one.capacity.requests_held(workload.prompt_tokens + workload.output_tokens)
-                assert 1 <= one.engine.max_num_seqs <= held
+                assert 1 <= one.server.max_num_seqs <= held
 
     def test_a_profile_for_latency_runs_no_more_than_one_for_throughput(self) -> None:
-        counts = [plan(RTX, profile=profile).engine.max_num_seqs for profile in ("latency", "balanced", "throughput")]
+        counts = [plan(RTX, profile=profile).server.max_num_seqs for profile in ("latency", "balanced", "throughput")]
         assert counts == sorted(counts)
 
     def test_speed_and_cost_are_those_of_the_planned_number(self) -> None:
         for one in (plan(RTX), plan(RTX, serving__maxNumSeqs=3), plan(MOE)):
-            assert one.speed.planned.requests == one.cost.planned_requests == one.engine.max_num_seqs
+            assert one.speed.planned.requests == one.cost.planned_requests == one.server.max_num_seqs
 
     def test_a_published_recipe_costs_about_three_times_as_much_as_the_planners_number(self) -> None:
         published, planned = plan(RTX, serving__maxNumSeqs=8), plan(RTX)
@@ -226,7 +226,7 @@ class TestAnIdleCard:
     def test_is_told_with_the_number_that_would_use_it(self) -> None:
         said = [found for note in plan(RTX, serving__maxNumSeqs=8).notes if (found := self.note.match(note))]
         assert len(said) == 1
-        assert int(said[0][1]) == plan(RTX).engine.max_num_seqs
+        assert int(said[0][1]) == plan(RTX).server.max_num_seqs
 
     def test_is_not_told_to_be_left_out_where_a_recipe_says_it(self) -> None:
         (said,) = (note for note in plan(E4B_ON_L4).notes if "idle" in note)
@@ -753,7 +753,7 @@ class TestRecommendations:
             assert one.usd_per_hour <= 6
             assert one.rate.per_stream.mid >= 12
             assert one.replicas * one.rate.requests >= 12
-            assert one.plan.engine.max_model_len == 16_384
+            assert one.plan.server.max_model_len == 16_384
             assert one.plan.capacity.requests_held(1280) >= one.rate.requests
 
     LONG: ClassVar[dict[str, Any]] = {"context": 32_768, "prompt_tokens": 6000, "output_tokens": 2000}
@@ -780,7 +780,7 @@ class TestRecommendations:
             assert again.cost.usd_per_hour_at_most == one.usd_per_hour, shown
             assert again.cost.replicas == one.replicas, shown
             assert one.replicas * again.requests_held == one.holds, shown
-            assert min(again.requests_held, again.engine.max_num_seqs) >= one.rate.requests, shown
+            assert min(again.requests_held, again.server.max_num_seqs) >= one.rate.requests, shown
             assert again.speed_model.tokens_per_second_at(one.rate.requests) == one.rate, shown
             assert one.replicas * one.rate.requests >= users
             wasteful = {"serving.maxNumSeqs", "scaling.concurrency"} & {fault.key for fault in again.warnings}
@@ -789,10 +789,10 @@ class TestRecommendations:
     def test_find_speculation_where_only_it_is_fast_enough(self) -> None:
         found = recommend(Need(model="31b", min_tokens_per_second=60)).candidates
         best = next(one for one in found if one.plan.model.id == "gemma-4-31b-it")
-        assert (best.plan.accelerator.id, best.plan.engine.speculation) == ("rtx-pro-6000", "mtp")
+        assert (best.plan.accelerator.id, best.plan.server.speculation) == ("rtx-pro-6000", "mtp")
         assert best.usd_per_hour < 4
         calm = recommend(Need(model="gemma-4-31b-it")).candidates[0]
-        assert (calm.plan.accelerator.id, calm.plan.engine.speculation) == ("rtx-pro-6000", "none")
+        assert (calm.plan.accelerator.id, calm.plan.server.speculation) == ("rtx-pro-6000", "none")
 
     def test_offer_nothing_slower_than_people_read_unless_asked(self) -> None:
         def on_l4(need: Need) -> float:

@@ -64,7 +64,7 @@ class GpuService(pulumi.ComponentResource):
         asked = PrivateServiceArgs(
             plan=args.plan,
             foundation=args.foundation,
-            description=f"{args.plan.model.title} by vLLM {args.plan.engine.image_version or ''}".rstrip(),
+            description=f"{args.plan.model.title} by vLLM {args.plan.server.image_version or ''}".rstrip(),
             template=self._template(),
             ready=args.ready,
             timeout_s=args.plan.deploy_timeout_s,

@@ -43,12 +43,12 @@ def _expected(plan: Plan) -> Mapping[str, Any]:
     return {
         "model": plan.model.hub_id,
         "spec_hash": plan.command.spec_hash,
-        "max_model_len": plan.engine.max_model_len,
+        "max_model_len": plan.server.max_model_len,
         "tools": serving.tools,
         "reasoning": serving.reasoning,
         "image": bool(serving.modalities.image),
         "audio": bool(serving.modalities.audio),
         "video": bool(serving.modalities.video),
         "prompt_tokens": plan.settings.workload.prompt_tokens,
-        "vllm_version": plan.engine.image_version or "",
+        "vllm_version": plan.server.image_version or "",
     }

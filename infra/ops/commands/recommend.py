@@ -57,7 +57,7 @@ def _below(found: Recommendation, top: int) -> Iterator[str]:
     yield "measured: somebody measured the speed of these settings at such a load (speed), saw them run (ran), or neither (no)."
     yield from _terms(shown)
     yield from _peaks(shown)
-    if drafted := _named(one for one in shown if one.plan.engine.speculation == "mtp"):
+    if drafted := _named(one for one in shown if one.plan.server.speculation == "mtp"):
         yield f"With MTP drafting (serving.speculation.method: mtp): {drafted}."
     if tight := _named(one for one in shown if one.plan.verdict is Verdict.TIGHT):
         yield f"May not fit, by the errors of the prediction: {tight}."

@@ -111,6 +111,6 @@ def _show(plan: Plan, check: Mapping[str, Any]) -> None:
         "  ready", f"≈ {plan.startup.from_zero.mid:.0f} s from zero", f"after {result['ready_s']:.0f} s of waiting"
     )
     show(table)
-    show(f"  vLLM {result['vllm_version']}, planned {plan.engine.image_version or 'whatever the image holds'}")
+    show(f"  vLLM {result['vllm_version']}, planned {plan.server.image_version or 'whatever the image holds'}")
     for note in result["notes"]:
         show(f"  note: {note}")

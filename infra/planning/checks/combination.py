@@ -14,7 +14,7 @@ from infra.catalog.flags import flag_table
 from infra.errors import Fault
 from infra.planning.gateway.limits import MAX_CONCURRENCY
 from infra.planning.names import region_of
-from infra.planning.server.command import IMAGE_TOKENS, VIDEO_TOKENS, load_format
+from infra.planning.server.server import IMAGE_TOKENS, VIDEO_TOKENS, load_format
 from infra.planning.server.user_flags import UNPLANNED_FLAGS, doubtful_arguments
 from infra.planning.settings.declarations import Settings
 from infra.planning.settings.messages import Findings

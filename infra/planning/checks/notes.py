@@ -9,7 +9,7 @@ from infra.errors import Fault
 from infra.planning.artifacts import ImageRef
 from infra.planning.checks.tpu_slices import WRITTEN
 from infra.planning.performance.speed import SpeedEstimate, SpeedModel
-from infra.planning.server.command import IMAGE_TOKENS, Engine
+from infra.planning.server.server import IMAGE_TOKENS, Server
 from infra.planning.settings.declarations import Settings
 from infra.planning.settings.resolve import Origin
 
@@ -90,37 +90,37 @@ def spot_note(settings: Settings) -> Iterator[str]:
         )
 
 
-def kv_dtype_note(engine: Engine, tokens: int, unquantised: int) -> Iterator[str]:
+def kv_dtype_note(server: Server, tokens: int, unquantised: int) -> Iterator[str]:
     """Whether an fp8 KV cache of `tokens` holds no more than the `unquantised` of bf16 in the same memory."""
-    if engine.kv_cache_dtype.startswith("fp8") and 0 < tokens <= unquantised:
+    if server.kv_cache_dtype.startswith("fp8") and 0 < tokens <= unquantised:
         yield (
-            f"serving.kvCacheDtype: {engine.kv_cache_dtype} saves nothing here: {tokens:,} tokens as with bf16, because a "
+            f"serving.kvCacheDtype: {server.kv_cache_dtype} saves nothing here: {tokens:,} tokens as with bf16, because a "
             "device holds one KV head, which is padded to the size of two. It only costs accuracy: leave it out."
         )
 
 
-def idle_note(engine: Engine, knee: int, speed: SpeedModel, origin: Origin) -> Iterator[str]:
-    """Whether `knee` running requests, which would fit, make much more of the device than those of `engine`, of which
+def idle_note(server: Server, knee: int, speed: SpeedModel, origin: Origin) -> Iterator[str]:
+    """Whether `knee` running requests, which would fit, make much more of the device than those of `server`, of which
     there are so many by `origin`: what a recipe says cannot be left out."""
-    if knee < 2 * engine.max_num_seqs:
+    if knee < 2 * server.max_num_seqs:
         return
-    better, now = speed.tokens_per_second_at(knee), speed.tokens_per_second_at(engine.max_num_seqs)
+    better, now = speed.tokens_per_second_at(knee), speed.tokens_per_second_at(server.max_num_seqs)
     by, instead = ("", ", or leave it out") if origin in WRITTEN else (f", by the {origin},", "")
     yield (
-        f"maxNumSeqs {engine.max_num_seqs}{by} leaves the card idle: {knee} running requests would fit and give "
+        f"maxNumSeqs {server.max_num_seqs}{by} leaves the card idle: {knee} running requests would fit and give "
         f"≈ {better.total.mid:,.0f} tok/s in all instead of {now.total.mid:,.0f} (predicted, {better.total.margin}). "
         f"Write serving.maxNumSeqs: {knee}{instead}."
     )
 
 
-def crowding(engine: Engine, held: int, tokens: int, most: int, speed: SpeedEstimate) -> Fault:
-    """The warning that `engine` may run more requests of `tokens` tokens than the `held` that its KV cache holds.
+def crowding(server: Server, held: int, tokens: int, most: int, speed: SpeedEstimate) -> Fault:
+    """The warning that `server` may run more requests of `tokens` tokens than the `held` that its KV cache holds.
 
     `most` is the largest maxNumSeqs whose requests are all held.
     """
     return Fault(
         "serving.maxNumSeqs",
-        f"{engine.max_num_seqs} requests may run at once; the KV cache holds {held} of {tokens:,} tokens.",
+        f"{server.max_num_seqs} requests may run at once; the KV cache holds {held} of {tokens:,} tokens.",
         f"The others wait or are preempted and computed anew: speed and price are those of {speed.planned.requests}.",
         f"Write {max(1, most)}.",
     )

@@ -8,11 +8,10 @@ from dataclasses import replace
 from infra.catalog import GIB
 from infra.errors import Fault
 from infra.planning.memory.alternatives import Neighbour, on_other_accelerators, with_other_models
-from infra.planning.memory.budget import ServerShape
 from infra.planning.memory.footprint import offloadable_bytes
 from infra.planning.memory.verdict import Alternative, Verdict, judge
-from infra.planning.performance.decode import Served
 from infra.planning.performance.speed import Rate, SpeedModel
+from infra.planning.server.server import Server
 from infra.planning.units import read_duration, read_rate
 
 READING_SPEED = 5.0
@@ -20,7 +19,7 @@ READING_SPEED = 5.0
 tokens a word."""
 
 
-def check_pace(model: SpeedModel, planned: Rate, shape: ServerShape) -> Iterator[Fault]:
+def check_pace(model: SpeedModel, planned: Rate, server: Server) -> Iterator[Fault]:
     """A warning where a stream is slower than reading, alone or with the planned number running, and what to choose."""
     alone = model.tokens_per_second_at(1)
     slowest = planned.per_stream.mid
@@ -35,10 +34,10 @@ def check_pace(model: SpeedModel, planned: Rate, shape: ServerShape) -> Iterator
         fix = f"Write serving.maxNumSeqs: {_bearable(model, planned.requests)}."
         yield Fault("serving.maxNumSeqs", fact, consequence, fix)
         return
-    offloaded = min(shape.cpu_offload_gib, offloadable_bytes(shape) / GIB)
+    offloaded = min(server.cpu_offload_gib, offloadable_bytes(server) / GIB)
     why = f": {offloaded:.3g} GiB of weights cross the host link for every token" if offloaded else ""
     fact = f"≈ {read_rate(slowest)} tok/s a stream is slower than people read{why}."
-    instead = "; ".join(_faster(model, shape)) or "fewer tokens of context, or a larger machine"
+    instead = "; ".join(_faster(model, server)) or "fewer tokens of context, or a larger machine"
     yield Fault(
         "serving.cpuOffloadGb" if offloaded else "accelerator", fact, consequence, f"What is faster: {instead}."
     )
@@ -51,15 +50,15 @@ def _bearable(model: SpeedModel, requests: int) -> int:
     return requests
 
 
-def _faster(model: SpeedModel, shape: ServerShape) -> Iterator[str]:
+def _faster(model: SpeedModel, server: Server) -> Iterator[str]:
     """The same server without CPU offload, the nearest other model and machine, where they fit and keep up with reading."""
-    for neighbours in (_without_offload(shape), with_other_models(shape), on_other_accelerators(shape)):
+    for neighbours in (_without_offload(server), with_other_models(server), on_other_accelerators(server)):
         yield from _first_faster(model, neighbours)
 
 
-def _without_offload(shape: ServerShape) -> Iterator[Neighbour]:
-    if shape.cpu_offload_gib:
-        yield {"serving.cpuOffloadGb": 0}, replace(shape, cpu_offload_gib=0.0)
+def _without_offload(server: Server) -> Iterator[Neighbour]:
+    if server.cpu_offload_gib:
+        yield {"serving.cpuOffloadGb": 0}, replace(server, cpu_offload_gib=0.0)
 
 
 def _first_faster(model: SpeedModel, neighbours: Iterator[Neighbour]) -> Iterator[str]:
@@ -70,16 +69,6 @@ def _first_faster(model: SpeedModel, neighbours: Iterator[Neighbour]) -> Iterato
             return
 
 
-def _moved(model: SpeedModel, shape: ServerShape) -> SpeedModel:
+def _moved(model: SpeedModel, server: Server) -> SpeedModel:
     """The speed of another server under the same requests, without speculation: its drafter may be another or none."""
-    served = Served(
-        shape.model,
-        shape.architecture,
-        shape.accelerator,
-        shape.tensor_parallel,
-        kv_cache_dtype=shape.kv_cache_dtype,
-        quantization=shape.quantization,
-        cpu_offload_gib=shape.cpu_offload_gib,
-        enforce_eager=shape.enforce_eager,
-    )
-    return replace(model, served=served, speculation="none", speculative_tokens=0)
+    return replace(model, server=replace(server, speculation="none", speculative_tokens=0))

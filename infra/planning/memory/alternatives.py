@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from infra.catalog import Accelerator, Backend, Model, WeightFormat, catalog
-from infra.planning.memory.budget import ServerShape, capacity_of, device_budget, smallest_cpu_offload_gib
+from infra.planning.memory.budget import capacity_of, device_budget, smallest_cpu_offload_gib
 from infra.planning.memory.kv_cache import tensor_parallel_fault
+from infra.planning.server.server import Server
 
-Neighbour = tuple[dict[str, object], ServerShape]
+Neighbour = tuple[dict[str, object], Server]
 """Settings in the spelling of a stack file, and the server with them."""
 
 _HIGHEST_UTILIZATION = 0.95
@@ -19,46 +20,46 @@ _MOST_OFFLOAD = 0.75
 """Share of the device's memory; 14 GiB beside an L4 already mean about a token a second."""
 
 
-def with_other_settings(shape: ServerShape) -> Iterator[Neighbour]:
+def with_other_settings(server: Server) -> Iterator[Neighbour]:
     """One setting changed: a shorter context first, then what costs speed or accuracy."""
-    length = _round_length(capacity_of(shape, device_budget(shape).kv.low).largest_max_model_len)
-    if 0 < length < shape.max_model_len:
-        yield {"serving.maxModelLen": length}, replace(shape, max_model_len=length)
-    if shape.max_num_batched_tokens > _SMALL_BATCH and not shape.on_tpu:
-        small = replace(shape, max_num_batched_tokens=_SMALL_BATCH)
+    length = _round_length(capacity_of(server, device_budget(server).kv.low).largest_max_model_len)
+    if 0 < length < server.max_model_len:
+        yield {"serving.maxModelLen": length}, replace(server, max_model_len=length)
+    if server.max_num_batched_tokens > _SMALL_BATCH and not server.on_tpu:
+        small = replace(server, max_num_batched_tokens=_SMALL_BATCH)
         yield {"serving.maxNumBatchedTokens": _SMALL_BATCH}, small
-    if shape.kv_cache_dtype in ("auto", "bfloat16", "float16"):
-        yield {"serving.kvCacheDtype": "fp8"}, replace(shape, kv_cache_dtype="fp8")
-    if shape.on_tpu:
+    if server.kv_cache_dtype in ("auto", "bfloat16", "float16"):
+        yield {"serving.kvCacheDtype": "fp8"}, replace(server, kv_cache_dtype="fp8")
+    if server.on_tpu:
         return
-    if shape.gpu_memory_utilization < _HIGHEST_UTILIZATION:
-        fuller = replace(shape, gpu_memory_utilization=_HIGHEST_UTILIZATION)
+    if server.gpu_memory_utilization < _HIGHEST_UTILIZATION:
+        fuller = replace(server, gpu_memory_utilization=_HIGHEST_UTILIZATION)
         yield {"serving.gpuMemoryUtilization": _HIGHEST_UTILIZATION}, fuller
-    offload = smallest_cpu_offload_gib(shape, cautious=True)
-    bearable = _MOST_OFFLOAD * shape.accelerator.device_memory_gib
-    if offload is not None and shape.cpu_offload_gib < offload <= bearable:
-        yield {"serving.cpuOffloadGb": offload}, replace(shape, cpu_offload_gib=offload)
+    offload = smallest_cpu_offload_gib(server, cautious=True)
+    bearable = _MOST_OFFLOAD * server.accelerator.device_memory_gib
+    if offload is not None and server.cpu_offload_gib < offload <= bearable:
+        yield {"serving.cpuOffloadGb": offload}, replace(server, cpu_offload_gib=offload)
 
 
-def on_other_accelerators(shape: ServerShape) -> Iterator[Neighbour]:
+def on_other_accelerators(server: Server) -> Iterator[Neighbour]:
     """The same server on all devices of every other machine that can be deployed and that its heads divide over."""
     for accelerator in catalog().accelerators.values():
-        offered = accelerator.deployable or not shape.accelerator.deployable
-        divides = tensor_parallel_fault(shape.architecture, accelerator.devices) is None
-        if offered and divides and accelerator.id != shape.accelerator.id:
-            moved = _moved(shape, accelerator)
-            yield {"accelerator": accelerator.id, **_changes(shape, moved)}, moved
+        offered = accelerator.deployable or not server.accelerator.deployable
+        divides = tensor_parallel_fault(server.architecture, accelerator.devices) is None
+        if offered and divides and accelerator.id != server.accelerator.id:
+            moved = _moved(server, accelerator)
+            yield {"accelerator": accelerator.id, **_changes(server, moved)}, moved
 
 
-def with_other_models(shape: ServerShape) -> Iterator[Neighbour]:
+def with_other_models(server: Server) -> Iterator[Neighbour]:
     """The same model in its other format, then smaller ones, largest first."""
-    smaller = [row for row in catalog().models.values() if _size(row) < _size(shape.model)]
-    for model in (*siblings(shape.model), *sorted(smaller, key=_size, reverse=True)):
-        quantization = shape.quantization if model.weight_format is WeightFormat.BF16 else "none"
-        changed = replace(shape, model=model, quantization=quantization, cpu_offload_gib=0.0)
-        fits_model = shape.max_model_len <= changed.architecture.max_position
-        if fits_model and not tensor_parallel_fault(changed.architecture, shape.tensor_parallel):
-            yield {"model": model.id, **_changes(shape, changed)}, changed
+    smaller = [row for row in catalog().models.values() if _size(row) < _size(server.model)]
+    for model in (*siblings(server.model), *sorted(smaller, key=_size, reverse=True)):
+        quantization = server.quantization if model.weight_format is WeightFormat.BF16 else "none"
+        changed = replace(server, model=model, quantization=quantization, cpu_offload_gib=0.0)
+        fits_model = server.max_model_len <= changed.architecture.max_position
+        if fits_model and not tensor_parallel_fault(changed.architecture, server.tensor_parallel):
+            yield {"model": model.id, **_changes(server, changed)}, changed
 
 
 def siblings(model: Model) -> Iterator[Model]:
@@ -66,9 +67,9 @@ def siblings(model: Model) -> Iterator[Model]:
     return (row for row in catalog().models.values() if row.architecture == model.architecture and row.id != model.id)
 
 
-def _moved(shape: ServerShape, accelerator: Accelerator) -> ServerShape:
+def _moved(server: Server, accelerator: Accelerator) -> Server:
     moved = replace(
-        shape,
+        server,
         accelerator=accelerator,
         tensor_parallel=accelerator.devices,
         cpu_offload_gib=0.0,
@@ -80,12 +81,12 @@ def _moved(shape: ServerShape, accelerator: Accelerator) -> ServerShape:
     return replace(
         moved,
         quantization="none",
-        kv_cache_dtype="auto" if shape.kv_cache_dtype.endswith("_per_token_head") else shape.kv_cache_dtype,
-        gpu_memory_utilization=min(_SAFE_TPU_UTILIZATION, shape.gpu_memory_utilization),
+        kv_cache_dtype="auto" if server.kv_cache_dtype.endswith("_per_token_head") else server.kv_cache_dtype,
+        gpu_memory_utilization=min(_SAFE_TPU_UTILIZATION, server.gpu_memory_utilization),
     )
 
 
-def _changes(old: ServerShape, new: ServerShape) -> dict[str, object]:
+def _changes(old: Server, new: Server) -> dict[str, object]:
     """The settings beside model and machine that a move changes."""
     named = {
         "serving.gpuMemoryUtilization": (old.gpu_memory_utilization, new.gpu_memory_utilization),

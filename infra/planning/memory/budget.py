@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from infra.catalog import GIB
 from infra.planning.memory.footprint import (
-    ServerShape,
     assistant_bytes,
     error_origin,
     gpu_overhead,
@@ -22,16 +21,8 @@ from infra.planning.memory.footprint import (
     tpu_programs,
 )
 from infra.planning.memory.kv_cache import KvCapacity, kv_capacity
+from infra.planning.server.server import Server
 from infra.planning.units import Band
-
-__all__ = [
-    "MemoryBudget",
-    "ServerShape",
-    "capacity_of",
-    "device_budget",
-    "largest_max_num_seqs",
-    "smallest_cpu_offload_gib",
-]
 
 
 @dataclass(frozen=True)
@@ -77,15 +68,15 @@ class MemoryBudget:
         return max(self.kv.high - self.kv.mid, self.kv.mid - self.kv.low) / self.kv.mid
 
 
-def device_budget(shape: ServerShape) -> MemoryBudget:
-    """Where the memory of each device of `shape` goes."""
-    device = shape.accelerator.device_memory_gib * GIB
-    cap = device * shape.gpu_memory_utilization
-    loaded = loaded_weights(shape)
-    offloaded = min(shape.cpu_offload_gib * GIB, offloadable_bytes(shape))
+def device_budget(server: Server) -> MemoryBudget:
+    """Where the memory of each device of `server` goes."""
+    device = server.accelerator.device_memory_gib * GIB
+    cap = device * server.gpu_memory_utilization
+    loaded = loaded_weights(server)
+    offloaded = min(server.cpu_offload_gib * GIB, offloadable_bytes(server))
     weights = Band(*(max(0.0, end - offloaded) for end in (loaded.low, loaded.mid, loaded.high)))
-    assistant = assistant_bytes(shape)
-    overhead = Band.exactly(0.0) if shape.on_tpu else gpu_overhead(shape)
+    assistant = assistant_bytes(server)
+    overhead = Band.exactly(0.0) if server.on_tpu else gpu_overhead(server)
     return MemoryBudget(
         device_bytes=device,
         cap_bytes=cap,
@@ -98,31 +89,31 @@ def device_budget(shape: ServerShape) -> MemoryBudget:
             cap - weights.mid - assistant - overhead.mid,
             cap - weights.low - assistant - overhead.low,
         ),
-        construction_peak=None if shape.on_tpu else Band.total([weights, Band.exactly(loading_extra_bytes(shape))]),
-        programs=tpu_programs(shape) if shape.on_tpu else None,
-        host=host_memory(shape, offloaded),
-        error_origin=error_origin(shape),
+        construction_peak=None if server.on_tpu else Band.total([weights, Band.exactly(loading_extra_bytes(server))]),
+        programs=tpu_programs(server) if server.on_tpu else None,
+        host=host_memory(server, offloaded),
+        error_origin=error_origin(server),
     )
 
 
-def capacity_of(shape: ServerShape, kv_bytes: float) -> KvCapacity:
-    """What `kv_bytes` bytes of KV cache a device hold under `shape`."""
+def capacity_of(server: Server, kv_bytes: float) -> KvCapacity:
+    """What `kv_bytes` bytes of KV cache a device hold under `server`."""
     return kv_capacity(
-        shape.model.id,
-        backend=shape.accelerator.backend.value,
-        tp=shape.tensor_parallel,
+        server.model.id,
+        backend=server.accelerator.backend.value,
+        tp=server.tensor_parallel,
         kv_bytes_per_device=max(0.0, kv_bytes),
-        kv_cache_dtype=shape.kv_cache_dtype,
-        max_model_len=shape.max_model_len,
-        max_num_batched_tokens=shape.max_num_batched_tokens,
-        vllm_version=shape.vllm_version,
-        async_scheduling=shape.async_scheduling,
-        block_size=shape.block_size,
-        max_num_seqs=shape.max_num_seqs,
+        kv_cache_dtype=server.kv_cache_dtype,
+        max_model_len=server.max_model_len,
+        max_num_batched_tokens=server.max_num_batched_tokens,
+        vllm_version=server.vllm_version,
+        async_scheduling=server.async_scheduling,
+        block_size=server.block_size,
+        max_num_seqs=server.max_num_seqs,
     )
 
 
-def largest_max_num_seqs(shape: ServerShape, tokens_per_request: int, *, limit: int = 4096) -> int:
+def largest_max_num_seqs(server: Server, tokens_per_request: int, *, limit: int = 4096) -> int:
     """How many requests of `tokens_per_request` tokens (prompt and answer) run at once, at most `limit`.
 
     By what decoding requests hold, not by what vLLM sets aside when it admits one; a larger batch costs activation
@@ -130,7 +121,7 @@ def largest_max_num_seqs(shape: ServerShape, tokens_per_request: int, *, limit: 
     """
 
     def too_many(seqs: int) -> bool:
-        trial = replace(shape, max_num_seqs=seqs)
+        trial = replace(server, max_num_seqs=seqs)
         budget = device_budget(trial)
         if budget.programs is not None and budget.programs.mid > budget.outside_bytes:
             return True
@@ -139,18 +130,18 @@ def largest_max_num_seqs(shape: ServerShape, tokens_per_request: int, *, limit: 
     return bisect.bisect_left(range(1, limit + 1), True, key=too_many)
 
 
-def smallest_cpu_offload_gib(shape: ServerShape, *, cautious: bool = False) -> float | None:
+def smallest_cpu_offload_gib(server: Server, *, cautious: bool = False) -> float | None:
     """The least CPU offload, in steps of 0.5 GiB, that is predicted to load and to hold one request of max_model_len.
 
     `cautious` asks for that at the unfavourable end of the band. None where offload cannot help: on TPU, or beyond
     the decoder's own weights.
     """
-    bare = device_budget(replace(shape, cpu_offload_gib=0.0))
+    bare = device_budget(replace(server, cpu_offload_gib=0.0))
     if bare.construction_peak is None:
         return None
     peak, left = bare.construction_peak.mid, bare.kv.mid
     if cautious:
         peak, left = bare.construction_peak.high, bare.kv.low
-    missing = max(0.0, peak - bare.device_bytes, capacity_of(shape, 0).min_kv_bytes - left)
+    missing = max(0.0, peak - bare.device_bytes, capacity_of(server, 0).min_kv_bytes - left)
     offload = math.ceil(2 * missing / GIB) / 2
-    return offload if offload * GIB <= offloadable_bytes(shape) else None
+    return offload if offload * GIB <= offloadable_bytes(server) else None

@@ -6,12 +6,10 @@ by them: both carry a band, and the constants below say what they rest on (read 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
-
-from infra.catalog import GIB, Accelerator, Architecture, Backend, Model, WeightFormat, catalog
+from infra.catalog import BF16_BYTES, GIB, Architecture, WeightFormat, catalog
 from infra.planning.memory.kv_blocks import TPU_USUAL_SEQS
-from infra.planning.performance.decode import BF16_BYTES, W4A16_BYTES
+from infra.planning.performance.decode import W4A16_BYTES
+from infra.planning.server.server import Server
 from infra.planning.units import Band
 
 FP8_BYTES = 1.0
@@ -37,8 +35,6 @@ TPU_WEIGHTS_ERROR = (0.005, 0.055)
 
 HOST_MEMORY = Band(3 * GIB, 6 * GIB, 10 * GIB)
 """Host memory of the server's own processes: 3 GB measured for one API process; the streamer's buffers come on top."""
-STREAMER_BYTES = 4_000_000_000
-"""What the weights' streamer may buffer; its own default of 40 GB is more than an L4 instance has."""
 
 PINNED_ROUNDING = Band(1.0, 1.25, 1.5)
 """Host memory over the bytes that are offloaded: vLLM pins each tensor by itself, and PyTorch's host allocator rounds
@@ -57,169 +53,112 @@ TPU_PROGRAMS_LARGE_BATCH = Band(3.3 * GIB, 4.0 * GIB, 4.65 * GIB)
 """With 1,024 sequences: 31B on v6e-8 asked for 1.50 GiB with 0.71 of 2.5 left at 0.92, and boots with 4.69 at 0.85."""
 
 
-@dataclass(frozen=True)
-class ServerShape:
-    """All that decides a server's memory, with every default resolved. Token counts, requests, GiB where it says so."""
-
-    model: Model
-    accelerator: Accelerator
-    vllm_version: str
-    tensor_parallel: int
-    max_model_len: int
-    max_num_seqs: int
-    max_num_batched_tokens: int
-    gpu_memory_utilization: float
-    """Share of device memory that vLLM plans with, on TPU too."""
-    async_scheduling: bool
-    tensor_parallel_written: bool = False
-    """Whether the settings say `tensor_parallel`, so that another machine would get the same."""
-    kv_cache_dtype: str = "auto"
-    block_size: int | None = None
-    quantization: Literal["none", "fp8"] = "none"
-    speculation: Literal["none", "ngram", "mtp"] = "none"
-    cpu_offload_gib: float = 0.0
-    """Weights kept in host memory, a device."""
-    enforce_eager: bool = False
-    text_only: bool = False
-    """No modality is served, so none is profiled."""
-    host_memory_gib: float | None = None
-    """Memory of the container or machine; None: unknown, not judged."""
-    staged_in_memory: bool = False
-    """Whether the checkpoint is copied to the host's memory file system before it is loaded."""
-    streamed: bool = False
-    """Whether the weights come through the streamer's buffers in host memory."""
-
-    @property
-    def architecture(self) -> Architecture:
-        return catalog().architectures[self.model.architecture]
-
-    @property
-    def on_tpu(self) -> bool:
-        return self.accelerator.backend is Backend.TPU
-
-
-def loaded_weights(shape: ServerShape) -> Band:
+def loaded_weights(server: Server) -> Band:
     """Resident weights of one device, bytes, before anything is offloaded and without an assistant."""
-    arch = shape.architecture
-    if shape.on_tpu:
-        return _loaded_weights_on_tpu(shape)
-    per_linear = _bytes_per_linear_parameter(shape)
+    arch = server.architecture
+    if server.on_tpu:
+        return _loaded_weights_on_tpu(server)
+    per_linear = _bytes_per_linear_parameter(server)
     duplicated = arch.duplicated_value_bytes * per_linear / BF16_BYTES
-    if shape.model.weight_format is WeightFormat.W4A16:
+    if server.model.weight_format is WeightFormat.W4A16:
         duplicated = arch.duplicated_value_bytes_w4a16
     # vLLM skips the K and V of KV-shared layers, yet logged load sizes are nearer to the checkpoint than to the count.
     skipped = arch.unshared_kv_checkpoint_bytes * per_linear / BF16_BYTES
     linears = _linear_parameters(arch)
     stored = per_linear * linears + BF16_BYTES * (arch.parameters.total - linears) + duplicated + skipped
-    down, up = WEIGHTS_ERROR[shape.model.weight_format]
-    sharded = Band.around(stored / shape.tensor_parallel, down, error_up=up)
+    down, up = WEIGHTS_ERROR[server.model.weight_format]
+    sharded = Band.around(stored / server.tensor_parallel, down, error_up=up)
     return Band.total([sharded, Band.exactly(arch.rope_cache_bytes)])
 
 
-def offloadable_bytes(shape: ServerShape) -> float:
+def offloadable_bytes(server: Server) -> float:
     """The most weights of one device that vLLM moves to host memory: its decoder layers. Nothing on TPU."""
-    if shape.on_tpu:
+    if server.on_tpu:
         return 0.0
-    return _bytes_per_linear_parameter(shape) * _linear_parameters(shape.architecture) / shape.tensor_parallel
+    return _bytes_per_linear_parameter(server) * _linear_parameters(server.architecture) / server.tensor_parallel
 
 
-def assistant_bytes(shape: ServerShape) -> float:
+def assistant_bytes(server: Server) -> float:
     """What the MTP drafter takes of one device: its weights, and rotary tables of its own on GPU. No KV cache."""
-    assistant = catalog().assistant_of(shape.model.id)
-    if shape.speculation != "mtp" or assistant is None:
+    assistant = catalog().assistant_of(server.model.id)
+    if server.speculation != "mtp" or assistant is None:
         return 0.0
-    rope = 0 if shape.on_tpu else shape.architecture.rope_cache_bytes
-    return BF16_BYTES * assistant.parameters / shape.tensor_parallel + rope
+    rope = 0 if server.on_tpu else server.architecture.rope_cache_bytes
+    return BF16_BYTES * assistant.parameters / server.tensor_parallel + rope
 
 
-def gpu_overhead(shape: ServerShape) -> Band:
+def gpu_overhead(server: Server) -> Band:
     """CUDA runtime, activation, graphs and the vision profile on one GPU, bytes: all that vLLM sets aside at start-up.
 
     Activation is the larger of one forward pass over max_num_batched_tokens and the sampler over max_num_seqs.
     """
-    arch, batch, tp = shape.architecture, shape.max_num_batched_tokens, shape.tensor_parallel
+    arch, batch, tp = server.architecture, server.max_num_batched_tokens, server.tensor_parallel
     width = arch.intermediate_size * (2 if arch.double_wide_shared_mlp else 1)
     forward = batch * (2 * width * BF16_BYTES / tp + 8 * arch.hidden_size * BF16_BYTES)
     if arch.experts is not None:
         per_expert = 3 * arch.experts.intermediate_size / tp + arch.hidden_size
         forward += batch * arch.experts.active * per_expert * BF16_BYTES
-    activation = max(forward, SAMPLER_BYTES * shape.max_num_seqs * arch.vocab_size)
+    activation = max(forward, SAMPLER_BYTES * server.max_num_seqs * arch.vocab_size)
     few, many = GRAPHS
-    graphs = 0.0 if shape.enforce_eager else few + (many - few) * min(1.0, shape.max_num_seqs / 256)
-    overhead = NON_TORCH + activation + graphs + _vision_profile(shape)
+    graphs = 0.0 if server.enforce_eager else few + (many - few) * min(1.0, server.max_num_seqs / 256)
+    overhead = NON_TORCH + activation + graphs + _vision_profile(server)
     error_up = OVERHEAD_ERROR + LARGE_BATCH_ERROR * max(0.0, batch / 8192 - 1)
     return Band(max(NON_TORCH, overhead - OVERHEAD_ERROR), overhead, overhead + error_up)
 
 
-def loading_extra_bytes(shape: ServerShape) -> float:
+def loading_extra_bytes(server: Server) -> float:
     """What a GPU needs beside the weights while the model is built, for a moment and whatever the utilization.
 
     The output embedding is allocated before it is tied to the input embedding, so that it counts twice.
     """
-    return CONTEXT + BF16_BYTES * shape.architecture.parameters.embedding / shape.tensor_parallel
+    return CONTEXT + BF16_BYTES * server.architecture.parameters.embedding / server.tensor_parallel
 
 
-def tpu_programs(shape: ServerShape) -> Band:
+def tpu_programs(server: Server) -> Band:
     """Memory that compiled programs need outside the utilization cap, a chip; bracketed by boots, not modelled."""
-    usual = TPU_PROGRAMS_MEASURED.get((shape.architecture.id, shape.speculation != "none"), TPU_PROGRAMS)
+    usual = TPU_PROGRAMS_MEASURED.get((server.architecture.id, server.speculation != "none"), TPU_PROGRAMS)
     large = TPU_PROGRAMS_LARGE_BATCH
-    if shape.max_num_seqs >= TPU_LARGE_SEQS:
-        return large.times(shape.max_num_seqs / TPU_LARGE_SEQS)
-    growth = max(0, shape.max_num_seqs - TPU_USUAL_SEQS) / (TPU_LARGE_SEQS - TPU_USUAL_SEQS)
+    if server.max_num_seqs >= TPU_LARGE_SEQS:
+        return large.times(server.max_num_seqs / TPU_LARGE_SEQS)
+    growth = max(0, server.max_num_seqs - TPU_USUAL_SEQS) / (TPU_LARGE_SEQS - TPU_USUAL_SEQS)
     ends = ((usual.low, large.low), (usual.mid, large.mid), (usual.high, large.high))
     return Band(*(few + growth * (many - few) for few, many in ends))
 
 
-def largest_tensor_bytes(architecture: Architecture) -> int:
-    """Size of a checkpoint's largest tensor: the PLE table, an embedding, or a layer's fused experts.
-
-    QAT checkpoints keep all three in bf16, as they do a second copy of the embedding.
-    """
-    experts = architecture.experts
-    gates_and_ups = 0 if experts is None else 2 * experts.count * experts.intermediate_size * architecture.hidden_size
-    parameters = architecture.parameters
-    return BF16_BYTES * max(parameters.per_layer_embedding, parameters.embedding, gates_and_ups)
-
-
-def streamer_limit_bytes(architecture: Architecture) -> int:
-    """What the streamer is told to buffer at most: it refuses less than the largest tensor."""
-    return max(STREAMER_BYTES, largest_tensor_bytes(architecture))
-
-
-def streamer_bytes(shape: ServerShape) -> int:
+def streamer_bytes(server: Server) -> int:
     """Host memory that streaming takes: the buffers, and the copy of one tensor that vLLM makes of them."""
-    if not shape.streamed:
+    if not server.streamed:
         return 0
-    return streamer_limit_bytes(shape.architecture) + largest_tensor_bytes(shape.architecture)
+    return server.streamer_limit_bytes + server.architecture.largest_tensor_bytes
 
 
-def host_memory(shape: ServerShape, offloaded: float) -> Band:
+def host_memory(server: Server, offloaded: float) -> Band:
     """Memory of the host: the server's processes, `offloaded` bytes a device, a checkpoint staged in memory, and what
     streaming takes."""
-    staged = shape.model.checkpoint_bytes if shape.staged_in_memory else 0
-    pinned = PINNED_ROUNDING.times(offloaded * shape.tensor_parallel)
-    return Band.total([HOST_MEMORY, pinned, Band.exactly(staged + streamer_bytes(shape))])
+    staged = server.model.checkpoint_bytes if server.staged_in_memory else 0
+    pinned = PINNED_ROUNDING.times(offloaded * server.tensor_parallel)
+    return Band.total([HOST_MEMORY, pinned, Band.exactly(staged + streamer_bytes(server))])
 
 
-def error_origin(shape: ServerShape) -> str:
+def error_origin(server: Server) -> str:
     """Where the band of the KV cache size comes from, in a phrase."""
-    if not shape.on_tpu:
+    if not server.on_tpu:
         return "runtime overhead is a fit to known boots"
-    if shape.architecture.tpu_resident_gib_reported is not None:
+    if server.architecture.tpu_resident_gib_reported is not None:
         return "weights as one note reports them"
     return "weights may take more than their count"
 
 
-def _loaded_weights_on_tpu(shape: ServerShape) -> Band:
-    arch = shape.architecture
+def _loaded_weights_on_tpu(server: Server) -> Band:
+    arch = server.architecture
     # The JAX path skips the audio tower and keeps the K and V of KV-shared layers.
-    counted = float(shape.model.checkpoint_bytes - BF16_BYTES * arch.parameters.audio)
+    counted = float(server.model.checkpoint_bytes - BF16_BYTES * arch.parameters.audio)
     if arch.tpu_resident_gib_reported is None:
         down, up = TPU_WEIGHTS_ERROR
-        return Band.around(counted / shape.tensor_parallel, down, error_up=up)
+        return Band.around(counted / server.tensor_parallel, down, error_up=up)
     down, up = WEIGHTS_ERROR[WeightFormat.BF16]
     reported = max(counted, arch.tpu_resident_gib_reported * GIB)
-    return Band.around(reported / shape.tensor_parallel, down, error_up=up)
+    return Band.around(reported / server.tensor_parallel, down, error_up=up)
 
 
 def _linear_parameters(arch: Architecture) -> int:
@@ -228,14 +167,14 @@ def _linear_parameters(arch: Architecture) -> int:
     return p.attention + p.mlp + p.experts + p.per_layer_linears
 
 
-def _bytes_per_linear_parameter(shape: ServerShape) -> float:
-    if shape.model.weight_format is WeightFormat.W4A16:
+def _bytes_per_linear_parameter(server: Server) -> float:
+    if server.model.weight_format is WeightFormat.W4A16:
         return W4A16_BYTES
-    return FP8_BYTES if shape.quantization == "fp8" else BF16_BYTES
+    return FP8_BYTES if server.quantization == "fp8" else BF16_BYTES
 
 
-def _vision_profile(shape: ServerShape) -> float:
-    if shape.text_only:
+def _vision_profile(server: Server) -> float:
+    if server.text_only:
         return 0.0
-    towerless = shape.architecture.parameters.vision < 100_000_000  # 12B: one projection each for images and sound
+    towerless = server.architecture.parameters.vision < 100_000_000  # 12B: one projection each for images and sound
     return VISION_PROFILE_WITHOUT_TOWER if towerless else VISION_PROFILE

@@ -19,8 +19,9 @@ from infra.planning.memory.alternatives import (
     with_other_models,
     with_other_settings,
 )
-from infra.planning.memory.budget import MemoryBudget, ServerShape, capacity_of, device_budget
+from infra.planning.memory.budget import MemoryBudget, capacity_of, device_budget
 from infra.planning.memory.footprint import streamer_bytes
+from infra.planning.server.server import Server
 from infra.planning.units import Band
 
 _MOST_ACCELERATORS, _MOST_MODELS = 3, 2
@@ -59,23 +60,23 @@ class Judgement:
     alternatives: tuple[Alternative, ...] = ()
 
 
-AsPlanned = Callable[[Mapping[str, object]], ServerShape | None]
+AsPlanned = Callable[[Mapping[str, object]], Server | None]
 """The server that a stack would get with these settings, its recipe included; None where they cannot be read."""
 
 
-def judge(shape: ServerShape, *, paid_minutes: float | None = None, as_planned: AsPlanned | None = None) -> Judgement:
-    """Whether `shape` fits; `paid_minutes` is how long a start runs before memory decides, for the wording only.
+def judge(server: Server, *, paid_minutes: float | None = None, as_planned: AsPlanned | None = None) -> Judgement:
+    """Whether `server` fits; `paid_minutes` is how long a start runs before memory decides, for the wording only.
 
     With `as_planned` an alternative is judged as the stack would be planned with it: another machine has another recipe.
 
     Raises SettingsError where the geometry itself is impossible (a tensor parallelism that vLLM refuses).
     """
-    findings = list(_findings(shape, _after(paid_minutes)))
+    findings = list(_findings(server, _after(paid_minutes)))
     if not findings:
         return Judgement(Verdict.FITS)
     verdict = _worst(findings)
     needed = any(not found.fault.fix for found in findings)
-    alternatives = tuple(_alternatives(shape, verdict, as_planned)) if needed else ()
+    alternatives = tuple(_alternatives(server, verdict, as_planned)) if needed else ()
     faults = [(found.verdict, _with_fix(found.fault, alternatives)) for found in findings]
     return Judgement(
         verdict,
@@ -92,28 +93,28 @@ class _Finding:
     """Without a fix where the alternatives are the fix."""
 
 
-def _findings(shape: ServerShape, after: str = "") -> Iterator[_Finding]:
-    if shape.on_tpu and shape.model.weight_format is WeightFormat.W4A16:
-        yield _Finding(Verdict.REFUSED, _cannot_load(shape.model))
+def _findings(server: Server, after: str = "") -> Iterator[_Finding]:
+    if server.on_tpu and server.model.weight_format is WeightFormat.W4A16:
+        yield _Finding(Verdict.REFUSED, _cannot_load(server.model))
         return
-    budget = device_budget(shape)
+    budget = device_budget(server)
     peak = budget.construction_peak
     if peak is not None and (verdict := _verdict(peak, budget.device_bytes)) is not Verdict.FITS:
         yield _Finding(verdict, _peak_fault(budget, peak, after))
         if verdict is Verdict.REFUSED:
             return
-    needed = capacity_of(shape, 0).min_kv_bytes
+    needed = capacity_of(server, 0).min_kv_bytes
     if needed > budget.kv.low:
         verdict = Verdict.REFUSED if needed > budget.kv.high else Verdict.TIGHT
-        yield _Finding(verdict, _kv_fault(shape, budget, needed, after))
+        yield _Finding(verdict, _kv_fault(server, budget, needed, after))
     if budget.programs is not None:
         verdict = _verdict(budget.programs, budget.outside_bytes)
         if verdict is not Verdict.FITS:
             yield _Finding(verdict, _programs_fault(budget, budget.programs, after))
-    if shape.host_memory_gib is not None:
-        verdict = _verdict(budget.host, shape.host_memory_gib * GIB)
+    if server.host_memory_gib is not None:
+        verdict = _verdict(budget.host, server.host_memory_gib * GIB)
         if verdict is not Verdict.FITS:
-            yield _Finding(verdict, _host_fault(shape, budget))
+            yield _Finding(verdict, _host_fault(server, budget))
 
 
 def _verdict(needed: Band, available: float) -> Verdict:
@@ -127,14 +128,14 @@ def _worst(findings: list[_Finding]) -> Verdict:
     return max((found.verdict for found in findings), key=order.index, default=Verdict.FITS)
 
 
-def _alternatives(shape: ServerShape, current: Verdict, as_planned: AsPlanned | None) -> Iterator[Alternative]:
+def _alternatives(server: Server, current: Verdict, as_planned: AsPlanned | None) -> Iterator[Alternative]:
     """The nearest changes that fit better than `current`: one setting, then another machine, then another model."""
-    for neighbour in with_other_settings(shape):
+    for neighbour in with_other_settings(server):
         verdict = _verdict_of(neighbour, as_planned)
         if verdict is Verdict.FITS or (verdict is Verdict.TIGHT and current is Verdict.REFUSED):
             yield Alternative(neighbour[0], verdict)
-    yield from _fitting(on_other_accelerators(shape), _MOST_ACCELERATORS, as_planned)
-    yield from _fitting(with_other_models(shape), _MOST_MODELS, as_planned)
+    yield from _fitting(on_other_accelerators(server), _MOST_ACCELERATORS, as_planned)
+    yield from _fitting(with_other_models(server), _MOST_MODELS, as_planned)
 
 
 def _fitting(candidates: Iterator[Neighbour], most: int, as_planned: AsPlanned | None) -> Iterator[Alternative]:
@@ -145,8 +146,8 @@ def _fitting(candidates: Iterator[Neighbour], most: int, as_planned: AsPlanned |
 
 
 def _verdict_of(neighbour: Neighbour, as_planned: AsPlanned | None) -> Verdict:
-    settings, shape = neighbour
-    real = shape if as_planned is None else as_planned(settings)
+    settings, server = neighbour
+    real = server if as_planned is None else as_planned(settings)
     return Verdict.REFUSED if real is None else _worst(list(_findings(real)))
 
 
@@ -172,7 +173,7 @@ def _peak_fault(budget: MemoryBudget, peak: Band, after: str) -> Fault:
     return Fault("serving.cpuOffloadGb", fact, consequence)
 
 
-def _kv_fault(shape: ServerShape, budget: MemoryBudget, needed: int, after: str) -> Fault:
+def _kv_fault(server: Server, budget: MemoryBudget, needed: int, after: str) -> Fault:
     consequence = f"vLLM would load the weights and then stop{after}."
     if budget.kv.high <= 0:
         fact = (
@@ -182,7 +183,7 @@ def _kv_fault(shape: ServerShape, budget: MemoryBudget, needed: int, after: str)
         return Fault("accelerator", fact, consequence)
     low, mid = max(0.0, budget.kv.low), max(0.0, budget.kv.mid)
     fact = (
-        f"one request of {shape.max_model_len:,} tokens takes {_gib(needed)} of KV cache on each device; "
+        f"one request of {server.max_model_len:,} tokens takes {_gib(needed)} of KV cache on each device; "
         f"{_gib(mid)} are expected to be free, between {_gib(low)} and {_gib(budget.kv.high)}."
     )
     if needed <= budget.kv.high:
@@ -197,31 +198,31 @@ def _programs_fault(budget: MemoryBudget, programs: Band, after: str) -> Fault:
     )
     safe = int(100 * (1 - programs.high / budget.device_bytes)) / 100
     may = "would" if programs.low > budget.outside_bytes else "could"
-    consequence = f"XLA {may} run out of memory at start{after}, or at the first request of a new shape."
+    consequence = f"XLA {may} run out of memory at start{after}, or at the first request of a new server."
     return Fault("serving.gpuMemoryUtilization", fact, consequence, f"Write {safe:.2f} or less.")
 
 
-def _host_fault(shape: ServerShape, budget: MemoryBudget) -> Fault:
+def _host_fault(server: Server, budget: MemoryBudget) -> Fault:
     parts = ["the server's processes"]
     if budget.offloaded_bytes:
-        parts.append(f"{_gib(budget.offloaded_bytes * shape.tensor_parallel)} of offloaded weights")
-    if shape.staged_in_memory:
-        parts.append(f"{_gib(shape.model.checkpoint_bytes)} of staged weights")
-    if shape.streamed:
-        parts.append(f"{_gib(streamer_bytes(shape))} through which the weights are streamed")
-    there = shape.host_memory_gib or 0.0
+        parts.append(f"{_gib(budget.offloaded_bytes * server.tensor_parallel)} of offloaded weights")
+    if server.staged_in_memory:
+        parts.append(f"{_gib(server.model.checkpoint_bytes)} of staged weights")
+    if server.streamed:
+        parts.append(f"{_gib(streamer_bytes(server))} through which the weights are streamed")
+    there = server.host_memory_gib or 0.0
     need = f"{_gib(budget.host.low)} to {_gib(budget.host.high)} of host memory"
     *others, last = parts
     fact = f"{', '.join(others)}{' and ' if others else ''}{last} take {need}; there are {there:g} GiB."
     may = "would" if budget.host.low > there * GIB else "could"
-    limits = shape.accelerator.cloud_run
+    limits = server.accelerator.cloud_run
     if limits is None:
         return Fault("accelerator", fact, f"The kernel {may} kill the server while it loads.", "Use a larger machine.")
     ways = [f"Raise it (at most {limits.memory_gib.max:g})"] if there < limits.memory_gib.max else []
     ways += ["offload less"] if budget.offloaded_bytes else []
     ways += (
         ["write serving.loadFormat: safetensors and weights.access: mount, which starts slowly"]
-        if shape.streamed
+        if server.streamed
         else []
     )
     fix = f"{', or '.join(ways)}." if ways else "Use a larger machine."

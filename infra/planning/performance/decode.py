@@ -12,7 +12,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from infra.catalog.schema import GIB, Accelerator, Architecture, Backend, Model, WeightFormat
+from infra.catalog import BF16_BYTES, GIB, WeightFormat
+from infra.planning.server.server import Server
 
 Bound = Literal["bandwidth", "compute", "pcie", "launch"]
 
@@ -22,109 +23,10 @@ DECODE_FLOPS_SHARE = 0.6
 """Share of the dense bf16 peak that a large decode batch reaches (fitted)."""
 FITTED_HOST_RATE = 12.23e9
 """Bytes/s of offloaded weights to an L4: 31B QAT decodes 2.0 tok/s with 5 GiB offloaded and 0.8 with 14 (fitted)."""
-BF16_BYTES = 2
 W4A16_BYTES = 0.5625
 """Bytes of a QAT parameter: int4 plus one bf16 scale for each group of 32."""
 TPU_WORD_BYTES = 4
 """TPU pages pack K and V heads into 32-bit words and pad what is left over."""
-
-
-@dataclass(frozen=True)
-class Served:
-    """A model on its devices: all that the time of a step depends on, the batch aside."""
-
-    model: Model
-    architecture: Architecture
-    accelerator: Accelerator
-    tensor_parallel: int
-    kv_cache_dtype: str = "auto"
-    """As vLLM spells it; auto is bfloat16."""
-    quantization: Literal["none", "fp8"] = "none"
-    cpu_offload_gib: float = 0.0
-    """Weights kept in host memory, GiB a device."""
-    enforce_eager: bool = False
-
-    @property
-    def mixture(self) -> bool:
-        """Whether a token uses only some of the weights (mixture of experts)."""
-        return self.architecture.experts is not None
-
-    @property
-    def host_rate(self) -> float:
-        """Bytes/s between host and one device; the fitted one stands in where the accelerator has none on file."""
-        return self.accelerator.pcie_bandwidth or FITTED_HOST_RATE
-
-    @property
-    def launch_s(self) -> float:
-        """Seconds a step spends on launching kernels and on collectives, whatever it computes (fitted)."""
-        layer_us = _launch_us(self.accelerator.backend, self.mixture, self.tensor_parallel)
-        return self.architecture.layers * layer_us * 1e-6
-
-    def weight_bytes(self, tokens: int) -> float:
-        """Bytes of weights that a step of `tokens` tokens reads, over all devices; the PLE table is only gathered from.
-
-        A MoE reads the experts that at least one of the tokens chose, as if each token drew its experts at random.
-        """
-        return self._decoder_bytes(tokens) + BF16_BYTES * self.architecture.parameters.embedding
-
-    def kv_bytes(self, context: float) -> float:
-        """Bytes of KV cache that one running request reads a step at `context` tokens, over all devices.
-
-        Full layers read the whole context, sliding layers their window: on TPU too, where the cache stores sliding
-        layers at full length but the attention kernel (ragged paged attention v3) skips blocks outside the window.
-        KV-shared layers read the cache of the layer they share with, so every layer counts, not only the owners.
-        """
-        arch = self.architecture
-        owners = arch.sliding_layers_with_kv + arch.full_layers_with_kv
-        sliding = arch.sliding_layers_with_kv * self._token_bytes(arch.kv_heads, arch.head_dim)
-        full = arch.full_layers_with_kv * self._token_bytes(arch.global_kv_heads, arch.global_head_dim)
-        read = sliding * min(context, arch.sliding_window) + full * context
-        return read * arch.layers / owners * self.tensor_parallel
-
-    def step(self, requests: int, context: float, *, tokens: int | None = None) -> Step:
-        """The step of `requests` running requests at `context` tokens each.
-
-        `tokens` pass through the weights: by default one a request, more where drafts are checked or prompts worked on.
-        """
-        passing = requests if tokens is None else tokens
-        rate = BANDWIDTH_SHARE * self.accelerator.bandwidth * self.tensor_parallel
-        offloaded = self._offloaded_bytes(passing)
-        return Step(
-            bandwidth_s=(self.weight_bytes(passing) - offloaded + requests * self.kv_bytes(context)) / rate,
-            pcie_s=offloaded / (self.host_rate * self.tensor_parallel),
-            compute_s=self.flop_seconds(2 * self.architecture.active_parameters * requests, DECODE_FLOPS_SHARE),
-            launch_s=self.launch_s,
-        )
-
-    def flop_seconds(self, flop: float, share: float) -> float:
-        """Seconds that all devices together need for `flop` operations at a share of their bf16 peak."""
-        return flop / (share * self.accelerator.flops * self.tensor_parallel)
-
-    def _decoder_bytes(self, tokens: int) -> float:
-        p = self.architecture.parameters
-        always = p.attention + p.mlp
-        plain = p.per_layer_linears + p.router + p.norms
-        if self.model.weight_format is WeightFormat.W4A16 and p.w4a16_quantized is not None:
-            return W4A16_BYTES * p.w4a16_quantized + BF16_BYTES * (always + plain - p.w4a16_quantized)
-        width = 1 if self.quantization == "fp8" else BF16_BYTES
-        return width * (always + p.experts * self._experts_share(tokens)) + BF16_BYTES * plain
-
-    def _experts_share(self, tokens: int) -> float:
-        experts = self.architecture.experts
-        return 1 - (1 - experts.active / experts.count) ** tokens if experts else 0.0
-
-    def _token_bytes(self, heads: int, head_dim: int) -> int:
-        """Bytes of K and V of one token in one layer on one device; heads fewer than devices are replicated."""
-        width = 1 if self.kv_cache_dtype.startswith("fp8") else BF16_BYTES
-        rows = 2 * max(1, heads // self.tensor_parallel)
-        if self.accelerator.backend is Backend.TPU:
-            pack = TPU_WORD_BYTES // width
-            rows = math.ceil(rows / pack) * pack
-        return rows * head_dim * width
-
-    def _offloaded_bytes(self, tokens: int) -> float:
-        """Only decoder layers are offloaded, never the embedding."""
-        return min(self.cpu_offload_gib * GIB * self.tensor_parallel, self._decoder_bytes(tokens))
 
 
 @dataclass(frozen=True)
@@ -153,10 +55,82 @@ class Step:
         return max(parts, key=lambda part: parts[part])
 
 
-def _launch_us(backend: Backend, mixture: bool, tensor_parallel: int) -> float:
-    """Microseconds a layer. Fitted, save for GPUs at TP 4 and 8 (taken from TPU) and for a MoE on several TPU chips."""
-    if tensor_parallel == 1:
-        return 50
-    if mixture:
-        return 170
-    return 80 if backend is Backend.GPU and tensor_parallel == 2 else 110
+def step_of(server: Server, requests: int, context: float, *, tokens: int | None = None) -> Step:
+    """Return the step of `requests` running requests at `context` tokens each.
+
+    `tokens` pass through the weights: by default one a request, more where drafts are checked or prompts worked on.
+    """
+    passing = requests if tokens is None else tokens
+    rate = BANDWIDTH_SHARE * server.accelerator.bandwidth * server.tensor_parallel
+    # Only decoder layers are offloaded, never the embedding.
+    offloaded = min(server.cpu_offload_gib * GIB * server.tensor_parallel, _decoder_bytes(server, passing))
+    read = weight_bytes(server, passing) - offloaded + requests * kv_bytes(server, context)
+    return Step(
+        bandwidth_s=read / rate,
+        pcie_s=offloaded / ((server.accelerator.pcie_bandwidth or FITTED_HOST_RATE) * server.tensor_parallel),
+        compute_s=flop_seconds(server, 2 * server.architecture.active_parameters * requests, DECODE_FLOPS_SHARE),
+        launch_s=launch_s(server),
+    )
+
+
+def weight_bytes(server: Server, tokens: int) -> float:
+    """Return the bytes of weights that a step of `tokens` tokens reads, over all devices, the PLE table left out.
+
+    A MoE reads the experts that at least one of the tokens chose, as if each token drew its experts at random.
+    """
+    return _decoder_bytes(server, tokens) + BF16_BYTES * server.architecture.parameters.embedding
+
+
+def kv_bytes(server: Server, context: float) -> float:
+    """Return the bytes of KV cache that one running request reads a step at `context` tokens, over all devices.
+
+    Full layers read the whole context, sliding layers their window: on TPU too, where the cache stores sliding
+    layers at full length but the attention kernel (ragged paged attention v3) skips blocks outside the window.
+    KV-shared layers read the cache of the layer they share with, so every layer counts, not only the owners.
+    """
+    arch = server.architecture
+    owners = arch.sliding_layers_with_kv + arch.full_layers_with_kv
+    sliding = arch.sliding_layers_with_kv * _token_bytes(server, arch.kv_heads, arch.head_dim)
+    full = arch.full_layers_with_kv * _token_bytes(server, arch.global_kv_heads, arch.global_head_dim)
+    read = sliding * min(context, arch.sliding_window) + full * context
+    return read * arch.layers / owners * server.tensor_parallel
+
+
+def flop_seconds(server: Server, flop: float, share: float) -> float:
+    """Return the seconds that all devices together need for `flop` operations at a share of their bf16 peak."""
+    return flop / (share * server.accelerator.flops * server.tensor_parallel)
+
+
+def launch_s(server: Server) -> float:
+    """Return the seconds that a step spends on launching kernels and on collectives, whatever it computes.
+
+    Fitted, save for GPUs at TP 4 and 8 (taken from TPU) and for a MoE on several TPU chips.
+    """
+    if server.tensor_parallel == 1:
+        layer_us = 50
+    elif server.mixture:
+        layer_us = 170
+    else:
+        layer_us = 80 if not server.on_tpu and server.tensor_parallel == 2 else 110
+    return server.architecture.layers * layer_us * 1e-6
+
+
+def _decoder_bytes(server: Server, tokens: int) -> float:
+    p, experts = server.architecture.parameters, server.architecture.experts
+    always = p.attention + p.mlp
+    plain = p.per_layer_linears + p.router + p.norms
+    if server.model.weight_format is WeightFormat.W4A16 and p.w4a16_quantized is not None:
+        return W4A16_BYTES * p.w4a16_quantized + BF16_BYTES * (always + plain - p.w4a16_quantized)
+    width = 1 if server.quantization == "fp8" else BF16_BYTES
+    chosen = 1 - (1 - experts.active / experts.count) ** tokens if experts else 0.0
+    return width * (always + p.experts * chosen) + BF16_BYTES * plain
+
+
+def _token_bytes(server: Server, heads: int, head_dim: int) -> int:
+    """Return the bytes of K and V of one token in one layer on one device; heads fewer than devices are replicated."""
+    width = 1 if server.kv_cache_dtype.startswith("fp8") else BF16_BYTES
+    rows = 2 * max(1, heads // server.tensor_parallel)
+    if server.on_tpu:
+        pack = TPU_WORD_BYTES // width
+        rows = math.ceil(rows / pack) * pack
+    return rows * head_dim * width

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from infra.catalog.schema import Backend
-from infra.planning.performance.decode import Bound, Served
+from infra.catalog import Backend
+from infra.planning.performance.decode import Bound, flop_seconds, step_of
+from infra.planning.server.server import Server
 from infra.planning.units import Band
 
 PREFILL_FLOPS_SHARE = 0.6
@@ -90,25 +91,22 @@ class Knee:
 
 @dataclass(frozen=True)
 class SpeedModel:
-    """A served model under a workload of equal requests, each half way through its answer on average."""
+    """A server under a workload of equal requests, each half way through its answer on average."""
 
-    served: Served
+    server: Server
     prompt_tokens: int
     output_tokens: int
-    max_num_batched_tokens: int
-    speculation: Literal["none", "ngram", "mtp"] = "none"
-    speculative_tokens: int = 0
 
     def estimate(self, requests: int) -> SpeedEstimate:
         """Everything with `requests` (at least 1) running as the planned load."""
-        mtp = self.speculation == "mtp"
+        mtp = self.server.speculation == "mtp"
         return SpeedEstimate(
             prompt_tokens=self.prompt_tokens,
             output_tokens=self.output_tokens,
             alone=self.tokens_per_second_at(1),
             planned=self.tokens_per_second_at(requests),
-            ttft_s=Band.around(self._prompt_seconds(), _prefill_error(self.served)),
-            speculation_gain=Band.around(self._gain(1), _gain_error(self.served)) if mtp else Band.exactly(1.0),
+            ttft_s=Band.around(self._prompt_seconds(), _prefill_error(self.server)),
+            speculation_gain=Band.around(self._gain(1), _gain_error(self.server)) if mtp else Band.exactly(1.0),
             notes=tuple(_notes(self)),
             sources=(*_SOURCES, _MTP_SOURCE) if mtp else _SOURCES,
         )
@@ -117,12 +115,12 @@ class SpeedModel:
         """The rate with `requests` running, whether or not the KV cache holds them."""
         if requests < 1:
             raise ValueError(f"a rate needs at least one running request, not {requests}")
-        step = self.served.step(requests, self._context)
+        step = step_of(self.server, requests, self._context)
         stream = self._gain(requests) / step.seconds
         answer_s = self.output_tokens / stream
         fresh = requests * self.output_tokens / (answer_s + requests * self._prompt_seconds())
         down, up = self._error(stream * requests)
-        prompt_error = _prefill_error(self.served)
+        prompt_error = _prefill_error(self.server)
         return Rate(
             requests=requests,
             total=Band.around(stream * requests, down, error_up=up),
@@ -140,7 +138,7 @@ class SpeedModel:
         DOUBLING_GAIN say where each profile stops, CEILING where all do.
         """
         best = alone = self.tokens_per_second_at(1)
-        ceiling = CEILING[self.served.accelerator.backend]
+        ceiling = CEILING[self.server.accelerator.backend]
         for requests in _batch_sizes():
             if requests > min(ceiling, kv_requests):
                 return Knee(best.requests, best, "ceiling" if requests > ceiling else "kv-cache")
@@ -161,18 +159,18 @@ class SpeedModel:
 
     def _error(self, total: float) -> tuple[float, float]:
         """Relative error of a rate down and up, wide enough for every measurement known."""
-        down, up = _decode_error(self.served)
-        if self.speculation == "mtp":
-            down, up = max(down, _gain_error(self.served)), max(up, _gain_error(self.served))
-        peak = REPORTED_PEAKS.get((self.served.architecture.id, self.served.accelerator.id), total)
+        down, up = _decode_error(self.server)
+        if self.server.speculation == "mtp":
+            down, up = max(down, _gain_error(self.server)), max(up, _gain_error(self.server))
+        peak = REPORTED_PEAKS.get((self.server.architecture.id, self.server.accelerator.id), total)
         return max(down, 1 - peak / total), up
 
     def _prompt_seconds(self) -> float:
         """The prompt's arithmetic, or reading the weights once a chunk where that takes longer, plus launches."""
-        chunk = min(self.prompt_tokens, self.max_num_batched_tokens)
+        chunk = min(self.prompt_tokens, self.server.max_num_batched_tokens)
         chunks = math.ceil(self.prompt_tokens / chunk)
-        read = self.served.step(0, 0.0, tokens=chunk)
-        compute_s = self.served.flop_seconds(_prompt_flop(self.served, self.prompt_tokens), PREFILL_FLOPS_SHARE)
+        read = step_of(self.server, 0, 0.0, tokens=chunk)
+        compute_s = flop_seconds(self.server, _prompt_flop(self.server, self.prompt_tokens), PREFILL_FLOPS_SHARE)
         return max(compute_s, chunks * (read.bandwidth_s + read.pcie_s)) + chunks * read.launch_s
 
     def _gain(self, requests: int) -> float:
@@ -180,13 +178,13 @@ class SpeedModel:
 
         Only MTP changes the number; what ngram brings depends on how much of the prompt an answer repeats.
         """
-        drafts = self.speculative_tokens
-        if self.speculation != "mtp" or drafts < 1:
+        drafts = self.server.speculative_tokens
+        if self.server.speculation != "mtp" or drafts < 1:
             return 1.0
-        plain = self.served.step(requests, self._context)
-        checking = self.served.step(requests, self._context, tokens=requests * (drafts + 1))
-        flop = 2 * self.served.architecture.active_parameters * requests * drafts
-        seconds = checking.seconds + drafts * DRAFT_STEP_S + self.served.flop_seconds(flop, VERIFY_FLOPS_SHARE)
+        plain = step_of(self.server, requests, self._context)
+        checking = step_of(self.server, requests, self._context, tokens=requests * (drafts + 1))
+        flop = 2 * self.server.architecture.active_parameters * requests * drafts
+        seconds = checking.seconds + drafts * DRAFT_STEP_S + flop_seconds(self.server, flop, VERIFY_FLOPS_SHARE)
         accepted = sum(DRAFT_ACCEPTANCE**position for position in range(drafts + 1))
         return plain.seconds * accepted / seconds
 
@@ -200,9 +198,9 @@ def _batch_sizes() -> Iterator[int]:
         size += 8 if size < 256 else 16
 
 
-def _prompt_flop(served: Served, tokens: int) -> float:
+def _prompt_flop(server: Server, tokens: int) -> float:
     """Two operations a parameter and token, plus attention: full layers see half the prompt, sliding their window."""
-    arch = served.architecture
+    arch = server.architecture
     full_share = arch.full_layers_with_kv / (arch.full_layers_with_kv + arch.sliding_layers_with_kv)
     full_layers = full_share * arch.layers
     seen = full_layers * arch.global_head_dim * tokens / 2
@@ -210,63 +208,63 @@ def _prompt_flop(served: Served, tokens: int) -> float:
     return tokens * (2 * arch.active_parameters + 4 * arch.attention_heads * seen)
 
 
-def _decode_error(served: Served) -> tuple[float, float]:
+def _decode_error(server: Server) -> tuple[float, float]:
     """Relative error down and up. Wide enough for every measurement that the tests hold, wider where there is none."""
-    gpu, devices = served.accelerator.backend is Backend.GPU, served.tensor_parallel
-    if served.mixture:
+    gpu, devices = not server.on_tpu, server.tensor_parallel
+    if server.mixture:
         down, up = (0.35, 0.45) if gpu and devices <= 2 else (0.50, 0.50)
     elif gpu:
         down = up = {1: 0.20, 2: 0.25}.get(devices, 0.40)
     else:
         down, up = (0.20, 0.20) if devices == 1 else (0.20, 0.35)
-    if served.cpu_offload_gib:
-        down, up = max(down, OFFLOAD_ERROR), max(up, OFFLOAD_ERROR if served.accelerator.pcie_bandwidth else 3.0)
-    if served.enforce_eager:
+    if server.cpu_offload_gib:
+        down, up = max(down, OFFLOAD_ERROR), max(up, OFFLOAD_ERROR if server.accelerator.pcie_bandwidth else 3.0)
+    if server.enforce_eager:
         down = max(down, 0.40)
     return down, up
 
 
-def _prefill_error(served: Served) -> float:
-    if served.accelerator.id != "l4":
+def _prefill_error(server: Server) -> float:
+    if server.accelerator.id != "l4":
         return 0.40
-    return 0.35 if served.mixture else 0.25
+    return 0.35 if server.mixture else 0.25
 
 
-def _gain_error(served: Served) -> float:
-    return 0.30 if _gain_measured(served) else 0.50
+def _gain_error(server: Server) -> float:
+    return 0.30 if _gain_measured(server) else 0.50
 
 
-def _gain_measured(served: Served) -> bool:
-    return served.accelerator.backend is Backend.GPU and not served.mixture
+def _gain_measured(server: Server) -> bool:
+    return not server.on_tpu and not server.mixture
 
 
 def _notes(model: SpeedModel) -> Iterator[str]:
-    served = model.served
-    gpu, devices = served.accelerator.backend is Backend.GPU, served.tensor_parallel
-    if served.mixture and not (gpu and devices <= 2):
+    server = model.server
+    gpu, devices = not server.on_tpu, server.tensor_parallel
+    if server.mixture and not (gpu and devices <= 2):
         yield "No run of this mixture of experts on such devices was found: its speed is extrapolated."
-    elif served.mixture:
+    elif server.mixture:
         yield "Experts are counted as if each token drew its own at random; real routing is less spread."
     elif gpu and devices > 2:
         yield f"No run at tensor parallelism {devices} on GPUs was found: the launch cost is taken from TPU."
-    if served.cpu_offload_gib:
+    if server.cpu_offload_gib:
         yield (
             "CPU offload: the host link is fitted to one practitioner's 2.0 tok/s at 5 GiB and 0.8 at 14 GiB (31B QAT, "
             "L4)."
         )
-        if served.accelerator.pcie_bandwidth is None:
+        if server.accelerator.pcie_bandwidth is None:
             yield "No host link of this accelerator was measured: the L4's stands in, and a faster one is likely."
-    if served.enforce_eager:
+    if server.enforce_eager:
         yield "Eager mode launches each kernel by itself; no measurement says how much slower it decodes."
-    peak = REPORTED_PEAKS.get((served.architecture.id, served.accelerator.id))
+    peak = REPORTED_PEAKS.get((server.architecture.id, server.accelerator.id))
     if peak is not None:
         yield f"The best rate reported for this pair is {peak:,.0f} tok/s; the band reaches down to it."
-    if model.speculation == "ngram":
+    if model.server.speculation == "ngram":
         yield "ngram speculation: no gain is claimed, it depends on how much of the prompt an answer repeats."
-    if model.speculation == "mtp":
+    if model.server.speculation == "mtp":
         yield (
             "MTP raises the time to the first token, and at high load the slowest streams get slower: "
             "measure it with your own prompts."
         )
-        if not _gain_measured(served):
+        if not _gain_measured(server):
             yield "No run of MTP on such a device or model was found: its gain is that of a dense model on GPUs."

@@ -7,11 +7,14 @@ their own for each path, because what was seen on a mounted bucket spreads over 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from infra.catalog.schema import GIB, Accelerator, Architecture, Backend, Platform
+from infra.catalog import GIB, Accelerator, Architecture, Backend, Platform
+from infra.planning.artifacts import WeightSet
+from infra.planning.server.server import Server
+from infra.planning.settings.declarations import Settings
 from infra.planning.units import Band, read_duration
 
 ERROR = 0.40
@@ -123,6 +126,27 @@ def weight_path(
     if load_format == "runai_streamer":
         return WeightPath.MOUNT_STREAMER
     return WeightPath.MOUNT_SEQUENTIAL if safetensors_load_strategy in ("eager", "prefetch") else WeightPath.MOUNT_MMAP
+
+
+def startup_of(
+    settings: Settings, server: Server, weights: Iterable[WeightSet], *, probe_period_s: int
+) -> StartupEstimate:
+    """Return the start of `server`, whose checkpoints come as `settings` say; `probe_period_s`: 0 without a probe."""
+    path = weight_path(
+        server.accelerator.platform,
+        source=settings.weights.source,
+        access=settings.weights.access,
+        load_format=server.load_format,
+        safetensors_load_strategy=settings.serving.safetensors_load_strategy,
+    )
+    return estimate_startup(
+        server.architecture,
+        server.accelerator,
+        weight_bytes=sum(one.size_bytes for one in weights),
+        path=path,
+        enforce_eager=server.enforce_eager,
+        probe_period_s=probe_period_s,
+    )
 
 
 def estimate_startup(

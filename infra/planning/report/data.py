@@ -81,8 +81,8 @@ def as_json(plan: Plan, resources: ResourceList | None = None) -> dict[str, Any]
         "quotas": [_quota(need) for need in plan.quotas],
         "cost": _cost(plan.cost, plan.refused),
         "vllm": {
-            "version": plan.engine.image_version,
-            "countedAs": plan.engine.vllm_version,
+            "version": plan.server.image_version,
+            "countedAs": plan.server.vllm_version,
             "image": plan.images["serving"].upstream,
             "argv": list(plan.command.argv),
             "wrapper": list(plan.command.wrapper),
@@ -130,12 +130,12 @@ def _capacity(plan: Plan) -> dict[str, Any]:
         "tokensBand": None if refused else _whole(plan.kv_tokens),
         "concurrencyAtMaxModelLen": None if refused else exact(capacity.concurrency),
         "requestsOfWorkload": None if refused else plan.requests_held,
-        "maxModelLen": plan.engine.max_model_len,
+        "maxModelLen": plan.server.max_model_len,
         "largestMaxModelLen": capacity.largest_max_model_len,
         "largestMaxModelLenBand": _whole(plan.largest_max_model_len),
-        "maxNumSeqs": plan.engine.max_num_seqs,
-        "maxNumBatchedTokens": plan.engine.max_num_batched_tokens,
-        "kvCacheDtype": plan.engine.kv_cache_dtype,
+        "maxNumSeqs": plan.server.max_num_seqs,
+        "maxNumBatchedTokens": plan.server.max_num_batched_tokens,
+        "kvCacheDtype": plan.server.kv_cache_dtype,
     }
 
 

@@ -11,7 +11,7 @@ from infra.planning.memory.verdict import Verdict
 from infra.planning.plan import Plan, QuotaNeed
 from infra.planning.platforms.tpu_slices import SlicesPlan
 from infra.planning.report.data import ResourceList, ResourceRow
-from infra.planning.server.command import Engine
+from infra.planning.server.server import Server
 from infra.planning.units import read_duration, read_rate, read_seconds, read_usd
 
 Row = tuple[str, list[str]]
@@ -99,7 +99,7 @@ def _memory_of_refused(plan: Plan) -> Iterator[str]:
 
 def _left(plan: Plan) -> str:
     memory = plan.memory
-    devices = " a device" if plan.engine.tensor_parallel > 1 else ""
+    devices = " a device" if plan.server.tensor_parallel > 1 else ""
     spread = (memory.kv.high - memory.kv.low) / 2
     left = f"{_gib(max(0.0, memory.kv.mid))} GiB for KV cache{devices}"
     return f"{left} (±{_gib(spread)}; {memory.error_origin})"
@@ -123,26 +123,26 @@ def _offload(plan: Plan) -> str:
 
 
 def _capacity(plan: Plan) -> Iterator[str]:
-    capacity, workload, most = plan.capacity, plan.settings.workload, plan.engine.max_num_seqs
+    capacity, workload, most = plan.capacity, plan.settings.workload, plan.server.max_num_seqs
     length = workload.prompt_tokens + workload.output_tokens
     if not capacity.fits:
-        yield f"less than one request of {plan.engine.max_model_len:,} at the likeliest size: vLLM would not start"
+        yield f"less than one request of {plan.server.max_model_len:,} at the likeliest size: vLLM would not start"
         return
     band = f" ({plan.kv_tokens.margin})" if plan.kv_tokens.margin else ""
-    yield f"≈ {capacity.tokens:,} tokens{band} {_counted(plan.engine)}"
+    yield f"≈ {capacity.tokens:,} tokens{band} {_counted(plan.server)}"
     running = plan.speed.planned.requests
     runs = f"runs {most}" if running == most else f"runs {running} of maxNumSeqs {most}"
     yield (
-        f"{capacity.concurrency:.1f} requests of {plan.engine.max_model_len:,} by what vLLM sets aside, "
+        f"{capacity.concurrency:.1f} requests of {plan.server.max_model_len:,} by what vLLM sets aside, "
         f"{plan.requests_held:,} of {length:,} by what they hold; {runs} at once"
     )
 
 
-def _counted(engine: Engine) -> str:
-    if engine.image_version == engine.vllm_version:
-        return f"as vLLM {engine.vllm_version} counts them"
-    named = f"says {engine.image_version}" if engine.image_version else "says no version"
-    return f"as vLLM {engine.vllm_version} would count them; the image {named}"
+def _counted(server: Server) -> str:
+    if server.image_version == server.vllm_version:
+        return f"as vLLM {server.vllm_version} counts them"
+    named = f"says {server.image_version}" if server.image_version else "says no version"
+    return f"as vLLM {server.vllm_version} would count them; the image {named}"
 
 
 def _speed(plan: Plan) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """The vLLM command: pure functions from settings to argv and environment, each flag checked against the flag table.
 
-`engine_of` fixes what the engine will really use (the arithmetic of memory and speed starts from it), `command_of`
-spells it out. The specification's hash is served as a second model name, so that an old server cannot pass for a new one.
+`command_of` spells out a Server.
+The specification's hash is served as a second model name, so that an old server cannot pass for a new one.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from infra.catalog import Accelerator, Architecture, Backend, Model, Platform, catalog
 from infra.catalog.flags import flag_table, normal_spelling
-from infra.planning.memory.footprint import streamer_limit_bytes
 from infra.planning.server.flag_owners import owned_flags
+from infra.planning.server.server import Server
 from infra.planning.settings.declarations import Settings
 
 PORT = 8000
@@ -24,15 +23,10 @@ VPC_ADDRESS = "${VPC_ADDRESS}"
 """A slice's supervisor puts the machine's own address here: the server listens in the VPC and nowhere else."""
 MOUNT = "/mnt/weights"
 TPU_WEIGHTS = "/dev/shm/weights"  # noqa: S108 the node's memory file system, where tmpfs is the point
-LARGE_DEVICE_GIB = 70  # vLLM's own defaults change at this device size (facts of vLLM 0.32)
-VIDEO_TOKENS = 2496
-"""Prompt tokens of one video (32 frames of 78): one step must take it whole where the input cannot be chunked."""
 TOOLS_TEMPLATE = "/vllm-workspace/examples/tool_chat_template_gemma4.jinja"
 """Where vLLM's GPU images hold the template of their recipe (reported by several users, not seen in v0.32.0)."""
 SHUTDOWN_S = 30
 """What requests get to finish when a slice's server is told to stop, as it is at each change: vLLM's own default is none."""
-IMAGE_TOKENS = 280
-"""Prompt tokens that one image takes at most, unless serving.visionTokens says otherwise."""
 NO_DOMAIN = "none.invalid"
 """A host that nobody can have (RFC 2606): to vLLM an empty list of domains would mean that all are allowed."""
 START_ON_GPU = Path(__file__).with_name("start_on_gpu.sh")
@@ -47,26 +41,6 @@ HASH_PREFIX = "spec-"
 
 
 @dataclass(frozen=True)
-class Engine:
-    """What the engine will use once every default is resolved. Lengths and counts in tokens and requests."""
-
-    vllm_version: str
-    """The one whose arithmetic counts: the image's own, or the nearest that was compared."""
-    image_version: str | None
-    """The one that the image's name says; None where it says none."""
-    backend: Backend
-    tensor_parallel: int
-    max_model_len: int
-    max_num_seqs: int
-    max_num_batched_tokens: int
-    async_scheduling: bool
-    """Effective value: on by default on GPU, switched off by ngram speculation."""
-    kv_cache_dtype: str
-    speculation: str
-    speculative_tokens: int
-
-
-@dataclass(frozen=True)
 class Command:
     """The server's command line and environment, what starts it, and the hash that names this specification."""
 
@@ -77,31 +51,9 @@ class Command:
     """What the container runs with `argv` behind it: on a GPU the choice of the CUDA driver library; empty on TPU."""
 
 
-def default_batched_tokens(settings: Settings, accelerator: Accelerator) -> int:
-    """`--max-num-batched-tokens` where nobody set it: vLLM's own GPU defaults; on TPU 4,096, as all published recipes."""
-    if settings.serving.max_num_batched_tokens is not None:
-        return settings.serving.max_num_batched_tokens
-    if accelerator.backend is Backend.TPU:
-        return 4096
-    if accelerator.device_memory_gib >= LARGE_DEVICE_GIB:
-        return 8192
-    return VIDEO_TOKENS if settings.serving.modalities.video else 2048
-
-
-def effective_async(settings: Settings, backend: Backend) -> bool:
-    """Whether the engine overlaps scheduling: an explicit choice, else on for GPU unless ngram drafts."""
-    if settings.serving.speculation.method == "ngram":
-        return False
-    if settings.serving.async_scheduling is not None:
-        return settings.serving.async_scheduling
-    return backend is Backend.GPU
-
-
 def command_of(
     settings: Settings,
-    engine: Engine,
-    model: Model,
-    accelerator: Accelerator,
+    server: Server,
     *,
     weights_path: str,
     assistant_path: str | None,
@@ -111,17 +63,17 @@ def command_of(
 ) -> Command:
     """Spell out argv and environment. `weights_path` and `assistant_path` are where the server finds the checkpoints;
     the revisions are part of these paths where they were staged, and spelled out where the server downloads them."""
-    drafting = _speculative_config(settings, engine, assistant_path, assistant_revision)
+    drafting = _speculative_config(settings, server, assistant_path, assistant_revision)
     argv = ["vllm", "serve", weights_path]
     typed = {normal_spelling(flag): value for flag, value in settings.vllm_args.items()}
-    planned = planned_flags(settings, engine, model, accelerator, drafting=drafting, revision=revision)
+    planned = planned_flags(settings, server, drafting=drafting, revision=revision)
     for flag, value in {**{flag: value for flag, value in planned.items() if flag not in typed}, **typed}.items():
         argv += _spelled(flag, value)
-    env = _environment(settings, accelerator)
-    wrapper = _wrapper(settings, accelerator)
+    env = _environment(settings, server)
+    wrapper = _wrapper(settings, server)
     spec_hash = _hash(image, revision, env, [*wrapper, *argv])
-    names = ["--served-model-name", model.hub_id, spec_hash]
-    host = VPC_ADDRESS if accelerator.backend is Backend.TPU else "0.0.0.0"  # noqa: S104 inside the container
+    names = ["--served-model-name", server.model.hub_id, spec_hash]
+    host = VPC_ADDRESS if server.on_tpu else "0.0.0.0"  # noqa: S104 inside the container
     return Command((*argv, *names, "--host", host, "--port", str(PORT)), env, spec_hash, wrapper)
 
 
@@ -161,9 +113,7 @@ The specification's hash depends on the order: another one would restart every s
 
 def planned_flags(
     settings: Settings,
-    engine: Engine,
-    model: Model,
-    accelerator: Accelerator,
+    server: Server,
     *,
     drafting: Mapping[str, Any] | None,
     revision: str,
@@ -173,56 +123,38 @@ def planned_flags(
     A flag has the value of the setting that declares it, save for those that are resolved or put together here.
     """
     serving = settings.serving
-    on_tpu = accelerator.backend is Backend.TPU
-    chunked = serving.chunked_multimodal_input if serving.chunked_multimodal_input is not None else not on_tpu
+    chunked = serving.chunked_multimodal_input if serving.chunked_multimodal_input is not None else not server.on_tpu
     flags = {one.flag: one.value_in(settings) for one in owned_flags(type(settings)) if one.flag}
     flags |= {
-        "--tensor-parallel-size": engine.tensor_parallel,
-        "--max-num-seqs": engine.max_num_seqs,
-        "--max-num-batched-tokens": engine.max_num_batched_tokens,
+        "--tensor-parallel-size": server.tensor_parallel,
+        "--max-num-seqs": server.max_num_seqs,
+        "--max-num-batched-tokens": server.max_num_batched_tokens,
         "--limit-mm-per-prompt": {kind: getattr(serving.modalities, kind) for kind in ("image", "audio", "video")},
         "--mm-processor-kwargs": None if serving.vision_tokens is None else {"max_soft_tokens": serving.vision_tokens},
         "--allowed-media-domains": serving.allowed_media_domains or (NO_DOMAIN,),
         "--speculative-config": drafting,
         "--chat-template": TOOLS_TEMPLATE if serving.chat_template == "tools" else serving.chat_template,
         "--revision": revision if _downloads(settings) else None,
-        "--shutdown-timeout": SHUTDOWN_S if on_tpu else None,
+        "--shutdown-timeout": SHUTDOWN_S if server.on_tpu else None,
         "--disable-chunked-mm-input": None if chunked else True,
         "--enable-auto-tool-choice": serving.tools or None,
         "--tool-call-parser": "gemma4" if serving.tools else None,
         "--reasoning-parser": "gemma4" if serving.reasoning else None,
+        "--load-format": None if server.load_format == "auto" else server.load_format,
+        "--model-loader-extra-config": (
+            {"concurrency": 16, "memory_limit": server.streamer_limit_bytes} if server.streamed else None
+        ),
     }
-    flags |= _loader(settings, accelerator, catalog().architectures[model.architecture])
     return {flag: flags[flag] for flag in (*FLAG_ORDER, *(flag for flag in flags if flag not in FLAG_ORDER))}
 
 
-def load_format(settings: Settings, accelerator: Accelerator) -> str:
-    """How the weights are read: the streamer on Cloud Run unless said otherwise, else vLLM's own choice."""
-    serving = settings.serving
-    if serving.load_format is not None:
-        return serving.load_format
-    if accelerator.platform is not Platform.CLOUD_RUN or _downloads(settings):
-        return "auto"
-    chosen_otherwise = serving.safetensors_load_strategy is not None and settings.weights.access == "mount"
-    return "auto" if chosen_otherwise else "runai_streamer"
-
-
-def _loader(settings: Settings, accelerator: Accelerator, architecture: Architecture) -> dict[str, Any]:
-    chosen = load_format(settings, accelerator)
-    limits = {"concurrency": 16, "memory_limit": streamer_limit_bytes(architecture)}
-    return {
-        "--load-format": None if chosen == "auto" else chosen,
-        "--model-loader-extra-config": limits if chosen == "runai_streamer" else None,
-    }
-
-
 def _speculative_config(
-    settings: Settings, engine: Engine, assistant_path: str | None, assistant_revision: str | None
+    settings: Settings, server: Server, assistant_path: str | None, assistant_revision: str | None
 ) -> dict[str, Any] | None:
-    if engine.speculation == "none":
+    if server.speculation == "none":
         return None
-    config: dict[str, Any] = {"method": engine.speculation, "num_speculative_tokens": engine.speculative_tokens}
-    if engine.speculation == "mtp":
+    config: dict[str, Any] = {"method": server.speculation, "num_speculative_tokens": server.speculative_tokens}
+    if server.speculation == "mtp":
         config |= {"model": assistant_path}
         config |= {"revision": assistant_revision} if _downloads(settings) else {}
     return config
@@ -233,20 +165,20 @@ def _downloads(settings: Settings) -> bool:
     return settings.weights.source == "huggingface"
 
 
-def _wrapper(settings: Settings, accelerator: Accelerator) -> tuple[str, ...]:
-    if accelerator.backend is Backend.TPU:
+def _wrapper(settings: Settings, server: Server) -> tuple[str, ...]:
+    if server.on_tpu:
         return ()
     script = START_ON_GPU.read_text("utf-8")
     choice = settings.serving.cuda_compatibility
     return ("bash", "-c", script, START_ON_GPU.stem, choice, DRIVER_FILE, CUDA_COMPAT, HOST_LIBRARIES)
 
 
-def _environment(settings: Settings, accelerator: Accelerator) -> dict[str, str]:
+def _environment(settings: Settings, server: Server) -> dict[str, str]:
     env = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
     env["VLLM_MEDIA_URL_ALLOW_REDIRECTS"] = "0"  # a redirect is followed without a look at the allowed domains
     if not _downloads(settings):
         env |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
-    if accelerator.backend is Backend.TPU:
+    if server.on_tpu:
         env |= {
             "HF_HOME": "/dev/shm/huggingface",  # noqa: S108  as TPU_WEIGHTS
             "VLLM_XLA_CACHE_PATH": "/dev/shm/xla-cache",  # noqa: S108

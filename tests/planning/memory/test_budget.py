@@ -15,7 +15,6 @@ from infra.catalog import GIB, Accelerator, catalog
 from infra.errors import SettingsError
 from infra.planning.memory.alternatives import with_other_models
 from infra.planning.memory.budget import (
-    ServerShape,
     capacity_of,
     device_budget,
     largest_max_num_seqs,
@@ -23,6 +22,7 @@ from infra.planning.memory.budget import (
 )
 from infra.planning.memory.footprint import PINNED_ROUNDING
 from infra.planning.memory.verdict import Verdict, judge
+from infra.planning.server.server import Server
 
 MODELS = {
     "e2b": "gemma-4-e2b-it",
@@ -47,7 +47,7 @@ def machine(name: str) -> Accelerator:
     return rows[like].model_copy(update={"id": name, "device_memory_gib": gib})
 
 
-def shape(model: str, accelerator: str, max_model_len: int, utilization: float, **changes: Any) -> ServerShape:
+def shape(model: str, accelerator: str, max_model_len: int, utilization: float, **changes: Any) -> Server:
     """A server with vLLM's own defaults for that machine, but for `changes`."""
     on = machine(accelerator)
     large, on_tpu = on.device_memory_gib > 70, on.backend == "tpu"
@@ -58,7 +58,7 @@ def shape(model: str, accelerator: str, max_model_len: int, utilization: float, 
         "max_num_batched_tokens": 4096 if on_tpu else 8192 if large else 2048,
         "async_scheduling": not on_tpu,
     }
-    return ServerShape(
+    return Server(
         model=catalog().model(MODELS[model]),
         accelerator=on,
         max_model_len=max_model_len,
@@ -70,7 +70,7 @@ def shape(model: str, accelerator: str, max_model_len: int, utilization: float, 
 FP8_KV = {"kv_cache_dtype": "fp8"}
 FP8 = {"kv_cache_dtype": "fp8", "quantization": "fp8"}
 
-BOOTS: list[tuple[str, ServerShape]] = [
+BOOTS: list[tuple[str, Server]] = [
     # One L4, 21.96 GiB. Offload in GiB; the container had 32 GiB.
     ("refused", shape("31b-qat", "l4", 4096, 0.95, **FP8_KV)),
     ("refused", shape("31b-qat", "l4", 4096, 0.85, **FP8_KV)),
@@ -127,13 +127,13 @@ BOOTS: list[tuple[str, ServerShape]] = [
 ]
 
 
-def label(boot: ServerShape) -> str:
+def label(boot: Server) -> str:
     return f"{boot.model.id}-on-{boot.accelerator.id}-{boot.max_model_len}-{boot.gpu_memory_utilization}"
 
 
 class TestKnownBoots:
     @pytest.mark.parametrize(("outcome", "boot"), BOOTS, ids=[f"{o}-{label(b)}" for o, b in BOOTS])
-    def test_the_verdict_is_what_happened(self, outcome: str, boot: ServerShape) -> None:
+    def test_the_verdict_is_what_happened(self, outcome: str, boot: Server) -> None:
         refused = judge(boot).verdict is Verdict.REFUSED
         assert refused == (outcome == "refused")
 
@@ -146,7 +146,7 @@ class TestKnownBoots:
             (shape("e2b", "v6e-4", 16384, 0.40), 10.2),
         ],
     )
-    def test_the_kv_cache_is_as_large_as_it_was_and_lies_in_the_band(self, boot: ServerShape, kv_gib: float) -> None:
+    def test_the_kv_cache_is_as_large_as_it_was_and_lies_in_the_band(self, boot: Server, kv_gib: float) -> None:
         kv = device_budget(boot).kv
         assert kv.mid / GIB == pytest.approx(kv_gib, rel=0.02)
         assert kv.low <= kv_gib * GIB <= kv.high
@@ -236,12 +236,12 @@ class TestHost:
     def test_the_streamer_takes_its_buffers_and_a_copy_of_the_largest_tensor(self) -> None:
         table = 262144 * 42 * 256 * 2
         e4b = shape("e4b", "l4", 8192, 0.9, host_memory_gib=32)
-        plain, streamed = device_budget(e4b).host, device_budget(replace(e4b, streamed=True)).host
+        plain, streamed = device_budget(e4b).host, device_budget(replace(e4b, load_format="runai_streamer")).host
         assert (streamed.low - plain.low, streamed.high - plain.high) == (2 * table, 2 * table)
 
     def test_an_instance_too_small_for_the_streamer_is_told_what_to_write(self) -> None:
-        e4b = shape("e4b", "l4", 8192, 0.9, host_memory_gib=16, streamed=True)
-        assert judge(replace(e4b, streamed=False)).verdict is Verdict.FITS
+        e4b = shape("e4b", "l4", 8192, 0.9, host_memory_gib=16, load_format="runai_streamer")
+        assert judge(replace(e4b, load_format="auto")).verdict is Verdict.FITS
         judged = judge(e4b)
         assert judged.verdict is Verdict.TIGHT
         assert judged.warnings[0].key == "scaling.memoryGib"
@@ -283,7 +283,7 @@ class TestHost:
         staged = shape("12b", "l4", 8192, 0.9, host_memory_gib=32, staged_in_memory=True, **FP8)
         (fault,) = judge(staged).warnings
         assert fault.fact.startswith("the server's processes and 22.")
-        (fault,) = judge(replace(staged, streamed=True)).warnings
+        (fault,) = judge(replace(staged, load_format="runai_streamer")).warnings
         assert re.match(
             r"the server's processes, 22\.\d GiB of staged weights and \d+\.\d GiB through which", fault.fact
         )
@@ -366,7 +366,7 @@ class TestLargestBatch:
     @pytest.mark.parametrize(
         "server", [shape("31b", "rtx-pro-6000", 32767, 0.95, **FP8), shape("12b-qat", "l4", 8192, 0.9)]
     )
-    def test_it_holds_that_many_and_not_one_more(self, server: ServerShape) -> None:
+    def test_it_holds_that_many_and_not_one_more(self, server: Server) -> None:
         seqs = largest_max_num_seqs(server, 1280)
         held = [
             capacity_of(trial, device_budget(trial).kv.mid).requests_held(1280)
@@ -405,13 +405,13 @@ servers = st.builds(
 ORDER = list(Verdict)
 
 
-def severity(server: ServerShape) -> int:
+def severity(server: Server) -> int:
     return ORDER.index(judge(server).verdict)
 
 
 class TestEveryServer:
     @given(servers)
-    def test_a_refusal_exceeds_the_band(self, server: ServerShape) -> None:
+    def test_a_refusal_exceeds_the_band(self, server: Server) -> None:
         judgement = judge(server)
         if judgement.verdict is not Verdict.REFUSED or server.on_tpu:
             return
@@ -426,7 +426,7 @@ class TestEveryServer:
         )
 
     @given(servers)
-    def test_every_finding_says_what_would_happen_and_what_to_do(self, server: ServerShape) -> None:
+    def test_every_finding_says_what_would_happen_and_what_to_do(self, server: Server) -> None:
         judgement = judge(server)
         faults = (*judgement.refusals, *judgement.warnings)
         assert bool(judgement.refusals) == (judgement.verdict is Verdict.REFUSED)
@@ -434,29 +434,29 @@ class TestEveryServer:
         assert all(fault.key and fault.fact and fault.consequence and fault.fix for fault in faults)
 
     @given(servers, st.integers(1, 65_536))
-    def test_more_context_never_fits_better(self, server: ServerShape, more: int) -> None:
+    def test_more_context_never_fits_better(self, server: Server, more: int) -> None:
         server = replace(server, block_size=32)  # on TPU the page would else grow and shrink with the context
         assert severity(replace(server, max_model_len=server.max_model_len + more)) >= severity(server)
 
     @given(servers, st.floats(0.1, 64))
-    def test_more_device_memory_never_fits_worse(self, server: ServerShape, more: float) -> None:
+    def test_more_device_memory_never_fits_worse(self, server: Server, more: float) -> None:
         memory = server.accelerator.device_memory_gib + more
         larger = server.accelerator.model_copy(update={"device_memory_gib": memory})
         assert severity(replace(server, accelerator=larger)) <= severity(server)
 
     @given(servers)
-    def test_fp8_weights_never_fit_worse(self, server: ServerShape) -> None:
+    def test_fp8_weights_never_fit_worse(self, server: Server) -> None:
         if not server.on_tpu and not server.model.id.endswith("w4a16"):
             assert severity(replace(server, quantization="fp8")) <= severity(server)
 
     @given(servers, st.floats(0.5, 20))
-    def test_offload_never_leaves_less_for_the_kv_cache(self, server: ServerShape, offload: float) -> None:
+    def test_offload_never_leaves_less_for_the_kv_cache(self, server: Server, offload: float) -> None:
         before, after = device_budget(server), device_budget(replace(server, cpu_offload_gib=offload))
         assert after.kv.low >= before.kv.low
         assert after.host.low >= before.host.low
 
     @given(servers)
-    def test_every_other_model_that_is_tried_is_smaller_or_a_sibling(self, server: ServerShape) -> None:
+    def test_every_other_model_that_is_tried_is_smaller_or_a_sibling(self, server: Server) -> None:
         own = server.architecture.parameters.total
         assert all(tried.architecture.parameters.total <= own for _, tried in with_other_models(server))
 
@@ -489,7 +489,7 @@ class TestAlternatives:
     }
 
     @given(servers)
-    def test_a_setting_that_is_offered_gives_the_verdict_that_is_promised(self, server: ServerShape) -> None:
+    def test_a_setting_that_is_offered_gives_the_verdict_that_is_promised(self, server: Server) -> None:
         for alternative in judge(server).alternatives:
             if set(alternative.settings) <= set(self.SETTINGS):
                 changed: dict[str, Any] = {self.SETTINGS[key]: value for key, value in alternative.settings.items()}
@@ -501,5 +501,5 @@ class TestAlternatives:
         assert "accelerator: rtx-pro-6000" in offered
 
     @pytest.mark.parametrize("boot", [boot for outcome, boot in BOOTS if outcome == "refused"], ids=label)
-    def test_every_refused_boot_is_told_a_way_out(self, boot: ServerShape) -> None:
+    def test_every_refused_boot_is_told_a_way_out(self, boot: Server) -> None:
         assert all(fault.fix and "Nothing near" not in fault.fix for fault in judge(boot).refusals)

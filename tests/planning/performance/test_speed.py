@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,8 +11,9 @@ from hypothesis import strategies as st
 
 from infra.catalog import Backend, catalog
 from infra.planning.memory.kv_cache import kv_capacity
-from infra.planning.performance.decode import Served
+from infra.planning.performance.decode import kv_bytes, launch_s, weight_bytes
 from infra.planning.performance.speed import Profile, SpeedEstimate, SpeedModel
+from infra.planning.server.server import Server
 
 FP8: dict[str, Any] = {"quantization": "fp8", "kv_cache_dtype": "fp8"}
 CHAT: dict[str, Any] = {"prompt_tokens": 128, "output_tokens": 128}
@@ -33,8 +35,21 @@ def model(
     **served: Any,
 ) -> SpeedModel:
     device = catalog().accelerator(accelerator)
-    what = Served(catalog().model(name), catalog().architecture_of(name), device, tp or device.devices, **served)
-    return SpeedModel(what, prompt_tokens, output_tokens, batched, "mtp" if mtp else "none", mtp)
+    server = Server(
+        model=catalog().model(name),
+        accelerator=device,
+        vllm_version="0.32.0",
+        tensor_parallel=tp or device.devices,
+        max_model_len=16_384,
+        max_num_seqs=256,
+        max_num_batched_tokens=batched,
+        gpu_memory_utilization=0.9,
+        async_scheduling=True,
+        speculation="mtp" if mtp else "none",
+        speculative_tokens=mtp,
+        **served,
+    )
+    return SpeedModel(server, prompt_tokens, output_tokens)
 
 
 BATCH_TABLE = [
@@ -84,35 +99,35 @@ class TestBatchModel:
 
 class TestStep:
     def test_two_tokens_share_few_experts_and_many_tokens_reach_nearly_all(self) -> None:
-        served = model("gemma-4-26b-a4b-it", "rtx-pro-6000").served
+        server = model("gemma-4-26b-a4b-it", "rtx-pro-6000").server
         experts = catalog().architecture_of("gemma-4-26b-a4b-it").parameters.experts * 2
-        shared = served.weight_bytes(0)
-        assert served.weight_bytes(1) - shared == pytest.approx(experts * 8 / 128)
-        assert served.weight_bytes(2) - shared == pytest.approx(experts * (1 - (120 / 128) ** 2))
-        assert served.weight_bytes(200) - shared == pytest.approx(experts, rel=0.001)
+        shared = weight_bytes(server, 0)
+        assert weight_bytes(server, 1) - shared == pytest.approx(experts * 8 / 128)
+        assert weight_bytes(server, 2) - shared == pytest.approx(experts * (1 - (120 / 128) ** 2))
+        assert weight_bytes(server, 200) - shared == pytest.approx(experts, rel=0.001)
 
     def test_sliding_layers_stop_at_their_window_and_full_layers_grow(self) -> None:
-        served = model("gemma-4-31b-it", "rtx-pro-6000").served
-        assert served.kv_bytes(1024) == 901_120 * 1024
-        assert served.kv_bytes(9024) - served.kv_bytes(1024) == 81_920 * 8000
+        server = model("gemma-4-31b-it", "rtx-pro-6000").server
+        assert kv_bytes(server, 1024) == 901_120 * 1024
+        assert kv_bytes(server, 9024) - kv_bytes(server, 1024) == 81_920 * 8000
 
     def test_kv_shared_layers_read_the_cache_that_they_do_not_own(self) -> None:
-        served = model("gemma-4-e2b-it", "l4").served
+        server = model("gemma-4-e2b-it", "l4").server
         owned = 18_432
-        assert served.kv_bytes(100) == pytest.approx(100 * owned * 35 / 15)
+        assert kv_bytes(server, 100) == pytest.approx(100 * owned * 35 / 15)
 
     def test_fp8_halves_kv_reads_on_gpu_but_not_where_a_chip_holds_one_head(self) -> None:
         def read(accelerator: str, dtype: str) -> float:
-            return model("gemma-4-e2b-it", accelerator, kv_cache_dtype=dtype).served.kv_bytes(500)
+            return kv_bytes(model("gemma-4-e2b-it", accelerator, kv_cache_dtype=dtype).server, 500)
 
         assert read("l4", "fp8") == read("l4", "auto") / 2
         assert read("v6e-1", "fp8") == read("v6e-1", "bfloat16")
 
     def test_heads_fewer_than_devices_are_read_on_each(self) -> None:
-        one, eight = (model("gemma-4-31b-it", name).served.kv_bytes(600) for name in ("v6e-1", "v6e-8"))
+        one, eight = (kv_bytes(model("gemma-4-31b-it", name).server, 600) for name in ("v6e-1", "v6e-8"))
         assert (one, eight) == (600 * 901_120, 600 * 122_880 * 8)
-        gpus = model("gemma-4-31b-it", "g4-8").served
-        assert gpus.kv_bytes(5000) - gpus.kv_bytes(4000) == 1000 * 20_480 * 8
+        gpus = model("gemma-4-31b-it", "g4-8").server
+        assert kv_bytes(gpus, 5000) - kv_bytes(gpus, 4000) == 1000 * 20_480 * 8
 
     @pytest.mark.parametrize("name", ["gemma-4-e4b-it", "gemma-4-12b-it", "gemma-4-26b-a4b-it", "gemma-4-31b-it"])
     @pytest.mark.parametrize("dtype", ["bfloat16", "fp8"])
@@ -121,17 +136,17 @@ class TestStep:
         self, name: str, dtype: str, accelerator: str
     ) -> None:
         """The memory planner and the decode model must agree on the bytes of a token in the layers that keep it."""
-        served = model(name, accelerator, kv_cache_dtype=dtype).served
-        arch, backend, tp = served.architecture, served.accelerator.backend, served.tensor_parallel
+        server = model(name, accelerator, kv_cache_dtype=dtype).server
+        arch, backend, tp = server.architecture, server.accelerator.backend, server.tensor_parallel
         stored = kv_capacity(
             name, backend=backend.value, tp=tp, kv_bytes_per_device=10**10, kv_cache_dtype=dtype, max_model_len=8192,
             max_num_batched_tokens=2048, vllm_version="0.32.0", async_scheduling=False, block_size=32,
         )  # fmt: skip
         owners = arch.sliding_layers_with_kv + arch.full_layers_with_kv
         if backend is Backend.TPU:
-            read = served.kv_bytes(arch.sliding_window) / arch.sliding_window
+            read = kv_bytes(server, arch.sliding_window) / arch.sliding_window
         else:
-            read = served.kv_bytes(9000) - served.kv_bytes(8999)
+            read = kv_bytes(server, 9000) - kv_bytes(server, 8999)
         blocks = stored.geometry.full_groups / stored.geometry.full_block
         assert read * owners / arch.layers / tp == pytest.approx(blocks * stored.bytes_per_block)
 
@@ -146,8 +161,8 @@ class TestStep:
         ],
     )
     def test_each_layer_costs_a_launch(self, name: str, accelerator: str, microseconds: int) -> None:
-        served = model(name, accelerator).served
-        assert served.launch_s == pytest.approx(served.architecture.layers * microseconds * 1e-6)
+        server = model(name, accelerator).server
+        assert launch_s(server) == pytest.approx(server.architecture.layers * microseconds * 1e-6)
 
     def test_bound_names_what_is_scarce(self) -> None:
         rtx = model("gemma-4-31b-it", "rtx-pro-6000", **FP8)
@@ -218,7 +233,7 @@ class TestPrompt:
 
     def test_a_short_prompt_still_reads_the_weights_once(self) -> None:
         speed = model("gemma-4-31b-it", "rtx-pro-6000", prompt_tokens=8)
-        assert speed.estimate(1).ttft_s.mid >= speed.served.weight_bytes(8) / 1597e9
+        assert speed.estimate(1).ttft_s.mid >= weight_bytes(speed.server, 8) / 1597e9
 
     def test_offloaded_weights_cross_the_host_link_once_a_chunk(self) -> None:
         def ttft(batched: int) -> float:
@@ -247,7 +262,7 @@ class TestSpeculation:
 
     def test_ngram_claims_no_gain_and_says_why(self) -> None:
         plain = model("gemma-4-26b-a4b-it", "v6e-4")
-        ngram = SpeedModel(plain.served, 1024, 256, 4096, "ngram", 3)
+        ngram = replace(plain, server=replace(plain.server, speculation="ngram", speculative_tokens=3))
         assert ngram.tokens_per_second_at(64) == plain.tokens_per_second_at(64)
         assert ngram.estimate(64).speculation_gain.margin == ""
         assert any("no gain is claimed" in note for note in ngram.estimate(64).notes)

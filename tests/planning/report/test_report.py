@@ -249,23 +249,23 @@ class TestMoreThanFits:
     ) -> None:
         plan = shipped(name, **typed)
         held = plan.requests_held
-        assert held < plan.engine.max_num_seqs
+        assert held < plan.server.max_num_seqs
         assert plan.speed.planned.requests == plan.cost.planned_requests == held
         one = data(name, **typed)
         assert one["speed"]["planned"]["requests"] == one["capacity"]["requestsOfWorkload"] == held
         for shown in (text(plan), as_markdown(plan, None)):
             assert f"tok/s with {held} running" in shown
-            assert f"with {plan.engine.max_num_seqs} running" not in shown
+            assert f"with {plan.server.max_num_seqs} running" not in shown
         (warning,) = (fault for fault in plan.warnings if fault.key == "serving.maxNumSeqs")
         assert f"holds {held} of 1,280 tokens" in warning.fact
         mended = shipped(name, **{**typed, "serving__maxNumSeqs": int(re.findall(r"\d+", warning.fix)[0])})
         assert "serving.maxNumSeqs" not in {fault.key for fault in mended.warnings}
-        assert mended.speed.planned.requests == mended.engine.max_num_seqs >= held
+        assert mended.speed.planned.requests == mended.server.max_num_seqs >= held
 
     @pytest.mark.parametrize("name", NAMES)
     def test_no_shipped_stack_is_warned_of_it(self, name: str) -> None:
         plan = shipped(name)
-        assert plan.speed.planned.requests == plan.engine.max_num_seqs <= plan.requests_held
+        assert plan.speed.planned.requests == plan.server.max_num_seqs <= plan.requests_held
         assert "serving.maxNumSeqs" not in {fault.key for fault in plan.warnings}
 
     @pytest.mark.parametrize(
@@ -281,11 +281,11 @@ class TestMoreThanFits:
         self, name: str, typed: dict[str, Any], reaching: int
     ) -> None:
         plan = shipped(name, **typed)
-        assert reaching < plan.engine.max_num_seqs <= plan.requests_held
+        assert reaching < plan.server.max_num_seqs <= plan.requests_held
         assert plan.speed.planned.requests == plan.cost.planned_requests == reaching
         found = {c.subject: c for c in changes(data(name), data(name, **typed))}
         assert found["Requests at once"].after.split()[0] == str(reaching)
-        assert f"runs {reaching} of maxNumSeqs {plan.engine.max_num_seqs} at once" in " ".join(text(plan).split())
+        assert f"runs {reaching} of maxNumSeqs {plan.server.max_num_seqs} at once" in " ".join(text(plan).split())
 
 
 class TestPricesOfAnotherRegion:

@@ -19,7 +19,6 @@ from infra.planning.server.command import (
     TOOLS_TEMPLATE,
     Command,
     command_of,
-    default_batched_tokens,
 )
 from infra.planning.server.flag_owners import MANAGED_FLAGS
 from infra.planning.server.user_flags import UNPLANNED_FLAGS
@@ -376,9 +375,7 @@ class TestTheHashNamesWhatIsServed:
     def _with_image(one: Plan, image: str) -> Command:
         return command_of(
             one.settings,
-            one.engine,
-            one.model,
-            one.accelerator,
+            one.server,
             weights_path=one.command.argv[2],
             assistant_path=None,
             image=image,
@@ -389,7 +386,7 @@ class TestTheHashNamesWhatIsServed:
 class TestWhatVllmWouldChoose:
     def test_batched_tokens_follow_the_size_of_the_card_and_the_largest_item(self) -> None:
         tokens = {
-            name: default_batched_tokens(one.settings, one.accelerator)
+            name: one.server.max_num_batched_tokens
             for name, one in {
                 "small": plan(L4),
                 "small with videos": plan(L4, serving__modalities__video=1),
@@ -401,11 +398,11 @@ class TestWhatVllmWouldChoose:
         assert tokens == {"small": 2048, "small with videos": 2496, "large": 8192, "tpu": 4096, "said": 999}
 
     def test_scheduling_is_asynchronous_on_gpu_unless_said_or_ngram_drafts(self) -> None:
-        assert plan(L4).engine.async_scheduling is True
-        assert plan(L4, serving__asyncScheduling=False).engine.async_scheduling is False
-        assert plan(L4, serving__speculation__method="ngram").engine.async_scheduling is False
-        assert plan(TPU).engine.async_scheduling is False
+        assert plan(L4).server.async_scheduling is True
+        assert plan(L4, serving__asyncScheduling=False).server.async_scheduling is False
+        assert plan(L4, serving__speculation__method="ngram").server.async_scheduling is False
+        assert plan(TPU).server.async_scheduling is False
 
     def test_the_version_of_an_image_reaches_the_arithmetic(self) -> None:
         one = plan(L4, images__serving="vllm/vllm-openai:v0.26.0")
-        assert one.engine == replace(plan(L4).engine, vllm_version="0.26.0", image_version="0.26.0")
+        assert one.server == replace(plan(L4).server, vllm_version="0.26.0", image_version="0.26.0")

@@ -50,10 +50,8 @@ def plan(machine: str, **settings: Any) -> Plan:
 
 
 def flags_of(one: Plan, settings: Settings | None = None) -> dict[str, Any]:
-    drafting = {"method": one.engine.speculation} if one.engine.speculation != "none" else None
-    return planned_flags(
-        settings or one.settings, one.engine, one.model, one.accelerator, drafting=drafting, revision="main"
-    )
+    drafting = {"method": one.server.speculation} if one.server.speculation != "none" else None
+    return planned_flags(settings or one.settings, one.server, drafting=drafting, revision="main")
 
 
 def extended(one: Plan, **more: Any) -> SettingsWithLogprobs:

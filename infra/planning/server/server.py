@@ -1,0 +1,164 @@
+"""The one value that describes a vLLM server: what it will really use once every default is resolved.
+
+The command spells it out; memory, speed and start are estimated from it. Nothing here knows a cloud or a price.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from infra.catalog import Accelerator, Architecture, Assistant, Backend, Model, Platform, catalog
+from infra.planning.settings.declarations import Settings
+
+LARGE_DEVICE_GIB = 70  # vLLM's own defaults change at this device size (facts of vLLM 0.32)
+VIDEO_TOKENS = 2496
+"""Prompt tokens of one video (32 frames of 78): one step must take it whole where the input cannot be chunked."""
+IMAGE_TOKENS = 280
+"""Prompt tokens that one image takes at most, unless serving.visionTokens says otherwise."""
+
+STREAMER_BYTES = 4_000_000_000
+"""What the weights' streamer may buffer; its own default of 40 GB is more than an L4 instance has."""
+
+Quantization = Literal["none", "fp8"]
+Drafting = Literal["none", "ngram", "mtp"]
+
+
+@dataclass(frozen=True)
+class Server:
+    """A model on its devices, with all that decides memory and speed. Lengths in tokens, counts in requests."""
+
+    model: Model
+    accelerator: Accelerator
+    vllm_version: str
+    """The version whose arithmetic counts: the image's own, or the nearest that was compared."""
+    tensor_parallel: int
+    """Devices that share the model."""
+    max_model_len: int
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    gpu_memory_utilization: float
+    """Share of device memory that vLLM plans with, on TPU too."""
+    async_scheduling: bool
+    """Whether scheduling overlaps with the device: ngram speculation switches it off."""
+    image_version: str | None = None
+    """The version that the image's name says; None where it says none."""
+    tensor_parallel_written: bool = False
+    """Whether the settings say `tensor_parallel`, so that another machine would get the same."""
+    kv_cache_dtype: str = "auto"
+    """As vLLM spells it; auto is bfloat16."""
+    block_size: int | None = None
+    quantization: Quantization = "none"
+    speculation: Drafting = "none"
+    speculative_tokens: int = 0
+    """Draft tokens a step; 0 without speculation."""
+    cpu_offload_gib: float = 0.0
+    """Weights kept in host memory, GiB a device."""
+    enforce_eager: bool = False
+    text_only: bool = False
+    """Whether no modality but text is served, so that none is profiled."""
+    load_format: str = "auto"
+    """How the weights are read: auto, safetensors or runai_streamer."""
+    host_memory_gib: float | None = None
+    """Memory of the container or machine; None: unknown, not judged."""
+    staged_in_memory: bool = False
+    """Whether the checkpoint is copied to the host's memory file system before it is loaded."""
+
+    @cached_property
+    def architecture(self) -> Architecture:
+        """The decoder geometry of the model."""
+        return catalog().architectures[self.model.architecture]
+
+    @property
+    def mixture(self) -> bool:
+        """Whether a token uses only some of the weights (mixture of experts)."""
+        return self.architecture.experts is not None
+
+    @property
+    def on_tpu(self) -> bool:
+        """Whether vLLM's TPU implementation serves."""
+        return self.accelerator.backend is Backend.TPU
+
+    @property
+    def streamed(self) -> bool:
+        """Whether the weights come through the streamer's buffers in host memory."""
+        return self.load_format == "runai_streamer"
+
+    @property
+    def streamer_limit_bytes(self) -> int:
+        """What the streamer is told to buffer at most: it refuses less than the largest tensor."""
+        return max(STREAMER_BYTES, self.architecture.largest_tensor_bytes)
+
+
+def server_of(
+    settings: Settings,
+    model: Model,
+    accelerator: Accelerator,
+    assistant: Assistant | None,
+    *,
+    vllm_version: str,
+    image_version: str | None,
+) -> Server:
+    """Resolve the defaults of `settings`. A max_num_seqs that nobody set is 1 here: the planner chooses it by speed."""
+    serving, modalities = settings.serving, settings.serving.modalities
+    method = serving.speculation.method
+    drafts = {"none": 0, "ngram": 3, "mtp": assistant.speculative_tokens if assistant else 4}[method]
+    limits = accelerator.cloud_run
+    memory_gib = (settings.scaling.memory_gib or limits.default_memory_gib) if limits else accelerator.host_memory_gib
+    return Server(
+        model=model,
+        accelerator=accelerator,
+        vllm_version=vllm_version,
+        image_version=image_version,
+        tensor_parallel=serving.tensor_parallel_size or accelerator.devices,
+        tensor_parallel_written=serving.tensor_parallel_size is not None,
+        max_model_len=serving.max_model_len,
+        max_num_seqs=serving.max_num_seqs or 1,
+        max_num_batched_tokens=serving.max_num_batched_tokens or default_batched_tokens(settings, accelerator),
+        gpu_memory_utilization=serving.gpu_memory_utilization,
+        async_scheduling=effective_async(settings, accelerator),
+        kv_cache_dtype=serving.kv_cache_dtype,
+        block_size=serving.block_size,
+        quantization=serving.quantization,
+        speculation=method,
+        speculative_tokens=serving.speculation.tokens or drafts,
+        cpu_offload_gib=serving.cpu_offload_gb,
+        enforce_eager=serving.enforce_eager,
+        text_only=not (modalities.image or modalities.audio or modalities.video),
+        load_format=load_format(settings, accelerator),
+        host_memory_gib=memory_gib,
+        staged_in_memory=accelerator.tpu is not None,
+    )
+
+
+def default_batched_tokens(settings: Settings, accelerator: Accelerator) -> int:
+    """Return the `--max-num-batched-tokens` of a server for which nobody set it.
+
+    vLLM's own defaults on GPU, with room for a video where one is served; 4,096 on TPU, as in all published recipes.
+    """
+    if accelerator.backend is Backend.TPU:
+        return 4096
+    if accelerator.device_memory_gib >= LARGE_DEVICE_GIB:
+        return 8192
+    return VIDEO_TOKENS if settings.serving.modalities.video else 2048
+
+
+def effective_async(settings: Settings, accelerator: Accelerator) -> bool:
+    """Return whether scheduling overlaps with the device: as written, else on for GPU; never with ngram drafts."""
+    if settings.serving.speculation.method == "ngram":
+        return False
+    if settings.serving.async_scheduling is not None:
+        return settings.serving.async_scheduling
+    return accelerator.backend is Backend.GPU
+
+
+def load_format(settings: Settings, accelerator: Accelerator) -> str:
+    """Return how the weights are read: as written, else by the streamer on Cloud Run, else vLLM's own choice."""
+    serving = settings.serving
+    if serving.load_format is not None:
+        return serving.load_format
+    if accelerator.platform is not Platform.CLOUD_RUN or settings.weights.source == "huggingface":
+        return "auto"
+    chosen_otherwise = serving.safetensors_load_strategy is not None and settings.weights.access == "mount"
+    return "auto" if chosen_otherwise else "runai_streamer"
