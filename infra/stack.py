@@ -22,7 +22,8 @@ from infra.components.tpu.slice_network import SliceNetwork, SliceNetworkArgs
 from infra.components.tpu.tpu_slice import TpuSlice, TpuSliceArgs
 from infra.config import Secrets
 from infra.planning.plan import Plan
-from infra.planning.platforms.tpu_slices import SlicesPlan
+from infra.planning.platforms.cloud_run.instances import InstancesPlan
+from infra.planning.platforms.tpu.slices import SlicesPlan
 from infra.providers.serving_check import ServingCheck
 
 Outputs = dict[str, Any]
@@ -33,12 +34,14 @@ def deploy(plan: Plan, secrets: Secrets) -> Outputs:
 
     No output depends on a check: one that failed would take every other output with it.
     """
-    if plan.slices is not None:
-        return _tpu(plan, plan.slices, secrets)
-    return _cloud_run(plan, secrets)
+    if isinstance(plan.deployment, SlicesPlan):
+        return _tpu(plan, plan.deployment, secrets)
+    if isinstance(plan.deployment, InstancesPlan):
+        return _cloud_run(plan, plan.deployment, secrets)
+    raise AssertionError(f"no component builds what {plan.platform.id} deploys")
 
 
-def _cloud_run(plan: Plan, secrets: Secrets) -> Outputs:
+def _cloud_run(plan: Plan, instances: InstancesPlan, secrets: Secrets) -> Outputs:
     foundation = Foundation("foundation", FoundationArgs(plan, secrets.hf_token))
     images = Images("images", ImagesArgs(plan, foundation))
     from_hub = plan.settings.weights.source == "huggingface"
@@ -49,6 +52,7 @@ def _cloud_run(plan: Plan, secrets: Secrets) -> Outputs:
         "serving",
         GpuServiceArgs(
             plan=plan,
+            instances=instances,
             image=images.serving,
             foundation=foundation,
             network=network,

@@ -10,7 +10,7 @@ from infra.google.provider_settings import Access
 from infra.google.session import ONCE_MORE, QUICK, GoogleSession
 from infra.ops.plan_inputs import plan_stack
 from infra.planning.plan import Plan
-from infra.planning.platforms.tpu_slices import SlicesPlan
+from infra.planning.platforms.tpu.slices import SlicesPlan
 from infra.planning.settings.stackfile import StackFile
 
 
@@ -42,8 +42,8 @@ def session_for(file: StackFile | None, *, patient: bool = False) -> GoogleSessi
 def tpu_stack(stack: str) -> TpuStack:
     """The plan of a stack with TPU slices. Raises SettingsError for any other."""
     planned = plan_stack(stack)
-    slices = planned.plan.slices
-    if slices is None:
+    slices = planned.plan.deployment
+    if not isinstance(slices, SlicesPlan):
         title = planned.plan.accelerator.title
         raise SettingsError.of(stack, f"serves on {title}, not on TPU slices.", fix="Name a stack like v6e4.")
     return TpuStack(planned.file, planned.plan, slices)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from infra.catalog import Accelerator, Architecture, Model, Quota, Recipe
+from infra.catalog import Accelerator, Architecture, Model, Recipe
 from infra.errors import Fault
 from infra.planning.artifacts import ImageRef, WeightSet
 from infra.planning.cost.estimate import CostEstimate
@@ -16,44 +16,12 @@ from infra.planning.memory.verdict import Verdict
 from infra.planning.names import Names
 from infra.planning.performance.speed import SpeedEstimate, SpeedModel
 from infra.planning.performance.startup import StartupEstimate
-from infra.planning.platforms.startup_probe import StartupProbePlan
-from infra.planning.platforms.tpu_slices import SlicesPlan
+from infra.planning.platforms.base import Deployment, Place, Platform, QuotaNeed
 from infra.planning.server.command import Command
 from infra.planning.server.server import Server
 from infra.planning.settings.declarations import Settings
 from infra.planning.settings.resolve import Origin
 from infra.planning.units import Band
-
-
-@dataclass(frozen=True)
-class Instance:
-    """A Cloud Run instance and its scaling; seconds and GiB."""
-
-    cpu: int
-    memory_gib: int
-    concurrency: int
-    min_instances: int
-    max_instances: int
-    request_timeout_s: int
-
-
-@dataclass(frozen=True)
-class QuotaNeed:
-    """How much of a quota the whole stack needs in `place`, a region or a zone."""
-
-    quota: Quota
-    place: str
-    amount: float
-    """In `quota.unit`."""
-
-    @property
-    def value(self) -> int:
-        """The same in the quota's own unit: the number to ask Google for."""
-        return round(self.amount * self.quota.per_unit)
-
-    def beyond_default(self, times: int = 1) -> bool:
-        """Whether `times` the amount is more than a project usually has; False where that is not known."""
-        return self.quota.default is not None and times * self.amount > self.quota.default
 
 
 @dataclass(frozen=True)
@@ -69,9 +37,10 @@ class Plan:
     architecture: Architecture
     accelerator: Accelerator
     project: str | None
-    region: str
-    slices: SlicesPlan | None
-    """None where the accelerator is no TPU."""
+    platform: Platform
+    place: Place
+    deployment: Deployment
+    """What the platform deploys to serve: only its own folder knows of which kind."""
     names: Names
     labels: Mapping[str, str]
     images: Mapping[str, ImageRef]
@@ -98,9 +67,6 @@ class Plan:
     speed_model: SpeedModel
     """The functions behind `speed`, for other numbers of running requests."""
     startup: StartupEstimate
-    probe: StartupProbePlan | None
-    """None where the platform has no probe (TPU: the supervisor probes)."""
-    instance: Instance | None
     quotas: tuple[QuotaNeed, ...]
     """What the whole stack is counted against, the devices first."""
     cost: CostEstimate
@@ -114,9 +80,14 @@ class Plan:
     notes: tuple[str, ...] = ()
 
     @property
+    def region(self) -> str:
+        """The region of everything that is regional: images, weights, services."""
+        return self.place.region
+
+    @property
     def zone(self) -> str | None:
-        """Of the TPU slices; None elsewhere."""
-        return self.slices.zone if self.slices else None
+        """The zone of the devices where a setting chooses it; None elsewhere."""
+        return self.place.zone
 
     def overridden(self, recipe: Recipe) -> tuple[str, ...]:
         """Settings of an applied recipe that are not as it has them: a measurement of it is of another configuration."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from infra.catalog import Accelerator, Architecture, Assistant, Catalog, Model, Platform, catalog
+from infra.catalog import Accelerator, Architecture, Assistant, Catalog, Model, catalog
 from infra.errors import Fault, SettingsError
 from infra.planning.artifacts import images_of, unpinned, weights_of
 from infra.planning.checks.combination import check_combination, check_idle_devices
@@ -27,34 +27,29 @@ from infra.planning.checks.reading_pace import check_pace
 from infra.planning.checks.serving_image import check_image, counted_version, image_note
 from infra.planning.checks.setting_values import bad_settings
 from infra.planning.checks.tpu_slices import check_slices
-from infra.planning.cost.estimate import CostEstimate
-from infra.planning.cost.of_plan import cost_of, rental_of
+from infra.planning.cost.estimate import CostEstimate, Kept, StagingJob, estimate_cost
 from infra.planning.memory.budget import capacity_of, device_budget, largest_max_num_seqs
 from infra.planning.memory.kv_cache import tensor_parallel_fault
 from infra.planning.memory.verdict import judge
-from infra.planning.names import names_of, region_of
+from infra.planning.names import names_of
 from infra.planning.performance.speed import Knee, SpeedEstimate, SpeedModel
-from infra.planning.performance.startup import StartupEstimate, startup_of
-from infra.planning.plan import Instance, Plan, QuotaNeed
-from infra.planning.platforms.quotas import check_quotas, quota_needs, update_note
-from infra.planning.platforms.startup_probe import (
+from infra.planning.performance.startup import IMAGE_BYTES, StartupEstimate, estimate_staging, startup_of
+from infra.planning.plan import Plan
+from infra.planning.platforms.base import Deployment
+from infra.planning.platforms.cloud_run.startup_probe import (
     PERIOD_S,
-    StartupProbePlan,
     check_probe,
     check_request_timeout,
-    choose_probe,
-    deploy_timeout_s,
     ready_timeout_s,
 )
-from infra.planning.platforms.tpu_slices import plan_slices
+from infra.planning.platforms.registry import platform_of
+from infra.planning.platforms.tpu.slices import SlicesPlan
 from infra.planning.server.command import MOUNT, TPU_WEIGHTS, command_of
 from infra.planning.server.server import Server, server_of
-from infra.planning.settings.declarations import MOST_SEQS, Profile, Settings
+from infra.planning.settings.declarations import Profile, Settings
 from infra.planning.settings.messages import Findings
 from infra.planning.settings.resolve import Origin, Resolved, resolve
 from infra.planning.units import Band, parse_duration
-
-_MOST_CONCURRENCY = 1000
 
 
 def make_plan(
@@ -110,9 +105,9 @@ class _Planner:
         self.architecture: Architecture = facts.architecture_of(self.model.id)
         self.accelerator: Accelerator = facts.accelerator(self.settings.accelerator)
         self.assistant: Assistant | None = facts.assistant_of(self.model.id)
-        self.slices = plan_slices(self.settings, self.accelerator)
-        self.on_tpu = self.slices is not None
-        self.region = self._region()
+        self.platform = platform_of(self.accelerator)
+        self.place = self.platform.place(self.settings, self.accelerator)
+        self.region = self.place.region
         self.names = names_of(stack, project, self.settings.weights.bucket)
         self.images = images_of(self.settings, self.accelerator, self.names, self.region, facts)
         self.weights = weights_of(self.settings, self.model, self.assistant, facts)
@@ -123,33 +118,31 @@ class _Planner:
         """Everything decided, with refusals, warnings and notes gathered on the way."""
         server = self._chosen_server()
         startup = startup_of(self.settings, server, self.weights, probe_period_s=self._probe_period_s)
-        probe, probe_findings = self._probe(startup)
         model = self._speed_model(server)
         budget = device_budget(server)
         capacity = capacity_of(server, budget.kv_bytes_per_device)
         ends = [capacity_of(server, size) for size in (budget.kv.low, budget.kv.mid, budget.kv.high)]
         held = capacity.requests_held(self._workload_tokens)
-        instance = self._instance(server)
-        speed = model.estimate(max(1, min(server.max_num_seqs, held, self._reaching(instance))))
+        deployment = self._deployment(server, startup)
+        speed = model.estimate(max(1, min(server.max_num_seqs, held, deployment.requests_each)))
         judged = judge(server, paid_minutes=startup.from_zero.mid / 60, as_planned=self._server_with)
-        quotas = self._quotas(instance)
-        cost = self._cost(speed, instance)
+        quotas = tuple(deployment.quotas(self.facts))
+        cost = self._cost(speed, deployment)
         findings = (
             self._combination(server)
             + Findings(judged.refusals, judged.warnings)
-            + probe_findings
-            + self._platform(startup, server)
+            + self._platform(deployment, startup, server)
             + self._request_timeout(speed)
             + Findings(warnings=tuple(check_idle_devices(self.settings, self.accelerator, cost.usd_per_hour)))
-            + Findings(warnings=tuple(check_quotas(quotas, self.accelerator, instance)))
+            + Findings(warnings=tuple(deployment.quota_warnings(quotas)))
         )
         if not findings.refusals:
             findings += self._crowding(server, held, speed)
             findings += Findings(warnings=tuple(check_pace(model, speed.planned, server)))
-        self._tell(server, model)
+        self._tell(server, model, deployment)
         plain = capacity_of(replace(server, kv_cache_dtype="auto"), budget.kv_bytes_per_device)
         self.notes += kv_dtype_note(server, capacity.tokens, plain.tokens)
-        self.notes += update_note(quotas) if instance else ()
+        self.notes += deployment.quota_notes(quotas)
         return Plan(
             stack=self.stack,
             settings=self.settings,
@@ -159,8 +152,9 @@ class _Planner:
             architecture=self.architecture,
             accelerator=self.accelerator,
             project=self.project,
-            region=self.region,
-            slices=self.slices,
+            platform=self.platform,
+            place=self.place,
+            deployment=deployment,
             names=self.names,
             labels=own_labels(self.stack, self.settings),
             images=self.images,
@@ -175,25 +169,15 @@ class _Planner:
             speed=speed,
             speed_model=model,
             startup=startup,
-            probe=probe,
-            instance=instance,
             quotas=quotas,
             cost=cost,
             ready_timeout_s=self._ready_timeout_s(startup),
-            deploy_timeout_s=deploy_timeout_s(probe, startup) if probe else self._ready_timeout_s(startup),
+            deploy_timeout_s=deployment.deploy_timeout_s(startup, self._ready_timeout_s(startup)),
             fits=judged.verdict,
             refusals=findings.refusals,
             warnings=findings.warnings,
             notes=(*self.notes, *speed.notes, *startup.notes),
         )
-
-    def _region(self) -> str:
-        if self.settings.region:
-            return self.settings.region
-        if self.slices is not None:
-            return self.slices.region
-        location = self.accelerator.locations[0]
-        return region_of(location) if self.accelerator.platform is not Platform.CLOUD_RUN else location
 
     def _server_with(self, settings: Mapping[str, object]) -> Server | None:
         """The server that this stack would get with further settings; None where they cannot be read."""
@@ -243,47 +227,33 @@ class _Planner:
 
     @property
     def _probe_period_s(self) -> int:
-        probed = self.accelerator.platform is Platform.CLOUD_RUN
+        probed = self.accelerator.cloud_run is not None
         return (self.settings.probes.startup.period_seconds or PERIOD_S) if probed else 0
 
-    def _probe(self, startup: StartupEstimate) -> tuple[StartupProbePlan | None, Findings]:
-        if self.accelerator.platform is not Platform.CLOUD_RUN:
-            return None, Findings()
-        chosen = self.settings.probes.startup
-        probe = choose_probe(
-            startup,
-            initial_delay_s=chosen.initial_delay_seconds,
-            period_s=chosen.period_seconds,
-            timeout_s=chosen.timeout_seconds,
-            failure_threshold=chosen.failure_threshold,
-        )
-        return probe, check_probe(probe, startup)
+    def _deployment(self, server: Server, startup: StartupEstimate) -> Deployment:
+        self.origins |= dict.fromkeys(self.platform.chosen_settings(self.settings), Origin.PLANNER)
+        seqs = server.max_num_seqs
+        return self.platform.deployment(self.settings, self.accelerator, self.place, max_num_seqs=seqs, startup=startup)
 
-    def _platform(self, startup: StartupEstimate, server: Server) -> Findings:
+    def _platform(self, deployment: Deployment, startup: StartupEstimate, server: Server) -> Findings:
         origins = self.resolved.origins
         idle = Findings(
             warnings=(
-                *without_effect(self.settings, self.accelerator, origins),
+                *without_effect(self.settings, self.platform, self.accelerator, origins),
                 *profile_without_effect(self.settings, origins, lambda profile: self._knee(server, profile)),
             )
         )
-        if self.slices is None:
-            return idle
-        return check_slices(self.settings, self.slices, startup, origins, server.max_num_seqs) + idle
+        if deployment.startup_probe is not None:
+            return check_probe(deployment.startup_probe, startup) + idle
+        if isinstance(deployment, SlicesPlan):
+            return check_slices(self.settings, deployment, startup, origins, server.max_num_seqs) + idle
+        return idle
 
     def _request_timeout(self, speed: SpeedEstimate) -> Findings:
-        if self.accelerator.platform is Platform.COMPUTE_ENGINE:
+        if not self.accelerator.deployable:
             return Findings()
         longest = self.settings.workload.output_tokens / speed.planned.per_stream.mid
         return check_request_timeout(parse_duration(self.settings.scaling.request_timeout), longest_answer_s=longest)
-
-    def _reaching(self, instance: Instance | None) -> int:
-        """Requests that are let through to one server at once."""
-        if instance is not None:
-            return instance.concurrency
-        if self.slices is not None:
-            return self.slices.gateway.in_flight_limit // len(self.slices.names)
-        return MOST_SEQS
 
     def _crowding(self, server: Server, held: int, speed: SpeedEstimate) -> Findings:
         if not 0 < held < server.max_num_seqs:
@@ -299,16 +269,9 @@ class _Planner:
             self.assistant,
             self.accelerator,
             vllm_version=self._image_version,
-            location=self._location,
+            location=self.place.location,
         )
         return found + check_image(self.settings, self.accelerator) + self._pinning()
-
-    @property
-    def _location(self) -> str:
-        """Where the devices are: a zone, or a region where the platform chooses the zone."""
-        if self.slices is not None:
-            return self.slices.zone
-        return self.region if self.accelerator.platform is Platform.CLOUD_RUN else self.accelerator.locations[0]
 
     def _pinning(self) -> Findings:
         what = ", ".join(unpinned(self.images, self.weights))
@@ -324,8 +287,8 @@ class _Planner:
         return Findings((Fault("images.requirePinned", fact, "What is deployed could change unseen.", fix),))
 
     def _command(self, server: Server) -> Any:
-        folder = TPU_WEIGHTS if self.on_tpu else MOUNT
-        if self.settings.weights.access == "stream" and not self.on_tpu:
+        folder = TPU_WEIGHTS if server.on_tpu else MOUNT
+        if self.settings.weights.access == "stream" and not server.on_tpu:
             folder = f"gs://{self.names.bucket}"
         from_hub = self.settings.weights.source == "huggingface"
         paths = [weights.hub_id if from_hub else f"{folder}/{weights.prefix}" for weights in self.weights]
@@ -339,54 +302,29 @@ class _Planner:
             assistant_revision=self.weights[1].revision if len(paths) > 1 else None,
         )
 
-    def _instance(self, server: Server) -> Instance | None:
-        limits, scaling = self.accelerator.cloud_run, self.settings.scaling
-        if limits is None:
-            return None
-        concurrency = scaling.concurrency
-        if concurrency is None:
-            concurrency = min(_MOST_CONCURRENCY, 2 * server.max_num_seqs)
-            self.origins["scaling.concurrency"] = Origin.PLANNER
-        return Instance(
-            cpu=scaling.cpu or limits.default_cpu,
-            memory_gib=scaling.memory_gib or limits.default_memory_gib,
-            concurrency=concurrency,
-            min_instances=scaling.min_instances,
-            max_instances=scaling.max_instances,
-            request_timeout_s=parse_duration(scaling.request_timeout),
-        )
-
-    def _quotas(self, instance: Instance | None) -> tuple[QuotaNeed, ...]:
-        redundant = self.settings.scaling.zonal_redundancy
-        return quota_needs(
-            self.facts,
-            self.accelerator,
+    def _cost(self, speed: SpeedEstimate, deployment: Deployment) -> CostEstimate:
+        """Price what is deployed, and what is kept in the region: bucket, images, token, and the one-time copy."""
+        own, size = self.settings.weights.source == "bucket", sum(one.size_bytes for one in self.weights)
+        kept = Kept(
             region=self.region,
-            instance=instance,
-            slices=self.slices,
-            zonal_redundancy=redundant,
+            bucket_bytes=size if own else 0,
+            image_bytes=IMAGE_BYTES,
+            secret_versions=1 if self.settings.hf_token else 0,
         )
-
-    def _cost(self, speed: SpeedEstimate, instance: Instance | None) -> CostEstimate:
-        rental = rental_of(
-            self.settings,
-            self.accelerator,
-            region=self.region,
-            location=self._location,
-            instance=instance,
-            slices=self.slices,
+        staging = StagingJob(self.region, estimate_staging(size).mid, 2, 1) if own else None
+        return estimate_cost(
+            self.facts, deployment, kept=kept, alone=speed.alone, planned=speed.planned, staging=staging
         )
-        return cost_of(self.facts, self.settings, rental, region=self.region, weights=self.weights, speed=speed)
 
     def _ready_timeout_s(self, startup: StartupEstimate) -> int:
         chosen = self.settings.serving.ready_timeout
         return parse_duration(chosen) if chosen else ready_timeout_s(startup)
 
-    def _tell(self, server: Server, speed: SpeedModel) -> None:
+    def _tell(self, server: Server, speed: SpeedModel, deployment: Deployment) -> None:
         if self.settings.serving.max_num_seqs is not None:
             origin = self.origins["serving.maxNumSeqs"]
             self.notes += idle_note(server, self._knee(server).max_num_seqs, speed, origin)
-        if self.slices is not None:
+        if isinstance(deployment, SlicesPlan):
             self.notes += region_note(self.settings, self.region)
             self.notes += spot_note(self.settings)
             self.notes += unseen_image_note(self.settings, self.images["serving"])

@@ -15,11 +15,13 @@ from typing import Any, Literal
 from infra.catalog import Accelerator, Backend, Catalog, Model, Platform, WeightFormat, catalog
 from infra.errors import SettingsError
 from infra.planning.checks.reading_pace import READING_SPEED
-from infra.planning.gateway.limits import MAX_CONCURRENCY, MOST_IN_FLIGHT
+from infra.planning.gateway.limits import MOST_IN_FLIGHT
+from infra.planning.gateway.service_limits import MAX_CONCURRENCY
 from infra.planning.memory.verdict import Verdict
 from infra.planning.performance.speed import Rate
 from infra.planning.plan import Plan
 from infra.planning.planner import make_plan
+from infra.planning.platforms.tpu.slices import SlicesPlan
 from infra.planning.settings.declarations import MOST_SEQS
 from infra.planning.units import Band
 from infra.suggestions import did_you_mean
@@ -262,8 +264,8 @@ def _scaling(plan: Plan, replicas: int, each: int) -> dict[str, Any]:
         written["serving.maxNumSeqs"] = each
     elif plan.server.max_num_seqs > plan.requests_held:  # a recipe's, for shorter requests
         written["serving.maxNumSeqs"] = plan.requests_held
-    if plan.slices is not None:
-        if plan.slices.gateway.in_flight_limit < each:
+    if isinstance(plan.deployment, SlicesPlan):
+        if plan.deployment.gateway.in_flight_limit < each:
             written["scaling.concurrency"] = each
         return written | ({"tpu.slices": list(_SLICES[:replicas])} if replicas > 1 else {})
     if replicas > 1:

@@ -28,7 +28,7 @@ from infra.catalog import (
 )
 from infra.catalog.flags import flag_table
 from infra.image_names import parse_image_name
-from infra.planning.platforms.quotas import regional
+from infra.planning.platforms.tpu.slices import regional
 from infra.planning.settings.resolve import resolve
 
 CATALOG = catalog()

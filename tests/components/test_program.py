@@ -23,6 +23,7 @@ from infra.components.shared.private_service import mark_of
 from infra.ops.program import REDACTED, Registration, Run, run_program
 from infra.planning.names import names_of
 from infra.planning.planner import make_plan
+from infra.planning.platforms.cloud_run.instances import InstancesPlan
 from infra.planning.settings.stackfile import read_stack, stack_names
 from tests.projects import ROOT, Capture, command
 
@@ -581,14 +582,14 @@ class TestOptionsOfAStack:
         assert token["valueSource"]["secretKeyRef"]["version"] == "latest"
 
     def test_the_service_runs_the_plans_command_and_environment(self) -> None:
-        for plan in (plan for plan in PLANS if plan.accelerator.deployable and plan.instance is not None):
+        for plan in (plan for plan in PLANS if isinstance(plan.deployment, InstancesPlan)):
             container = of_type(run(plan.stack), "cloudrunv2/service:Service")[0].inputs["template"]["containers"][0]
             words = [*container["commands"], *container["args"]]
             assert words == [*plan.command.wrapper, *plan.command.argv]
             assert container["commands"] == ["bash"]
             assert {entry["name"]: entry["value"] for entry in container["envs"]} == dict(plan.command.env)
-            assert plan.instance is not None
-            assert container["resources"]["limits"]["memory"] == f"{plan.instance.memory_gib}Gi"
+            assert isinstance(plan.deployment, InstancesPlan)
+            assert container["resources"]["limits"]["memory"] == f"{plan.deployment.memory_gib}Gi"
 
     def test_a_slice_carries_the_plans_command(self) -> None:
         for plan in (plan for plan in PLANS if plan.zone is not None):

@@ -6,17 +6,19 @@ import pulumi
 
 from infra.components.tpu.tpu_slice import TpuSlice, TpuSliceArgs
 from infra.config import load
+from infra.planning.platforms.tpu.slices import SlicesPlan
 
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 plan, _ = load()
-assert plan.slices is not None
-for name in plan.slices.names:
+slices = plan.deployment
+assert isinstance(slices, SlicesPlan)
+for name in slices.names:
     made = TpuSlice(
         f"slice-{name}",
         TpuSliceArgs(
             plan=plan,
-            slices=plan.slices,
+            slices=slices,
             slice=name,
             network=f"projects/{plan.names.project}/global/networks/n",
             subnetwork=f"projects/{plan.names.project}/regions/us-east5/subnetworks/s",

@@ -21,6 +21,7 @@ from infra.ops.tpu.slice_judgement import SliceStatus
 from infra.ops.tpu.slice_status import read_supervisor, slice_statuses
 from infra.ops.tpu.zone_survey import ZoneRow
 from infra.planning.planner import make_plan
+from infra.planning.platforms.tpu.slices import SlicesPlan
 from tests.fakes.google import FakeGoogle
 from tests.fakes.google.client import FakeTime, session
 from tests.projects import ROOT
@@ -593,7 +594,8 @@ def ends_in(fake: FakeGoogle, seconds: float) -> None:
 
 def statuses(fake: FakeGoogle) -> list[SliceStatus]:
     planned = plan()
-    return slice_statuses(session(fake, FakeTime(now())), planned, planned.slices)
+    assert isinstance(planned.deployment, SlicesPlan)
+    return slice_statuses(session(fake, FakeTime(now())), planned, planned.deployment)
 
 
 def spec_hash() -> str:

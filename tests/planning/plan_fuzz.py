@@ -22,6 +22,7 @@ from infra.errors import CatalogError, Fault, Gemma4Error
 from infra.planning.memory.verdict import Verdict
 from infra.planning.plan import Plan
 from infra.planning.planner import make_plan
+from infra.planning.platforms.tpu.slices import SlicesPlan
 from infra.planning.report.data import as_json
 from infra.planning.report.diff import changes
 from infra.planning.report.markdown import as_markdown
@@ -238,10 +239,8 @@ def no_quote_beyond_what_is_held(one: Case, plan: Plan) -> Iterator[str]:
     planned, held, most = plan.speed.planned.requests, plan.requests_held, plan.server.max_num_seqs
     if planned != plan.cost.planned_requests or planned > max(1, min(held, most)):
         yield f"quoted for {planned} (price: {plan.cost.planned_requests}), held are {held}, may run {most}"
-    if plan.instance is not None and planned > plan.instance.concurrency:
-        yield f"quoted for {planned}, and Cloud Run sends {plan.instance.concurrency}"
-    if plan.slices is not None and planned * len(plan.slices.names) > plan.slices.gateway.in_flight_limit:
-        yield f"quoted for {planned} a slice, and the gateway lets in {plan.slices.gateway.in_flight_limit}"
+    if planned > max(1, plan.deployment.requests_each):
+        yield f"quoted for {planned}, and one server is sent {plan.deployment.requests_each}"
     warned = any(fault.key == "serving.maxNumSeqs" for fault in plan.warnings)
     if not plan.refused and 0 < held < most and not warned:
         yield f"{most} may run, {held} are held, and no warning says so"
@@ -300,8 +299,8 @@ def more_never_costs_less(one: Case, plan: Plan) -> Iterator[str]:
         kept = min(100, scaling.min_instances + 1)
         steps = [{"scaling.maxInstances": min(100, scaling.max_instances + 1)}]
         steps += [{"scaling.minInstances": kept, "scaling.maxInstances": max(kept, scaling.max_instances)}]
-    elif plan.slices is not None:
-        steps = [{"tpu.slices": [*plan.slices.names[:7], "more"]}]
+    elif isinstance(plan.deployment, SlicesPlan):
+        steps = [{"tpu.slices": [*plan.deployment.names[:7], "more"]}]
     else:
         steps = []
     figures = [(step, name) for step in steps for name in ("usd_per_hour_at_most", "usd_per_month_idle")]

@@ -17,12 +17,14 @@ from hypothesis import strategies as st
 from infra.catalog import GIB, Catalog, Lock, Platform, catalog
 from infra.errors import Fault, SettingsError
 from infra.ops.commands.recommend import stack_file
-from infra.planning.checks.ignored import WITHOUT_EFFECT
 from infra.planning.checks.reading_pace import READING_SPEED
 from infra.planning.memory.verdict import Verdict
 from infra.planning.names import MAX_ACCOUNT_ID, UNKNOWN_PROJECT, check_stack_name, names_of
 from infra.planning.plan import Plan
 from infra.planning.planner import make_plan, own_labels
+from infra.planning.platforms.cloud_run.instances import InstancesPlan
+from infra.planning.platforms.registry import PLATFORMS
+from infra.planning.platforms.tpu.slices import SlicesPlan
 from infra.planning.recommend import Need, recommend
 from infra.planning.report.text import text
 from infra.planning.settings.resolve import Origin, known_paths, resolve
@@ -243,33 +245,33 @@ class TestAnIdleCard:
 class TestConcurrency:
     def test_is_twice_what_runs_and_the_planners(self) -> None:
         one = plan(L4, serving__maxNumSeqs=9)
-        assert one.instance is not None
-        assert one.instance.concurrency == 18
+        assert isinstance(one.deployment, InstancesPlan)
+        assert one.deployment.concurrency == 18
         assert one.origins["scaling.concurrency"] is Origin.PLANNER
 
     def test_never_exceeds_what_cloud_run_takes(self) -> None:
         one = plan(RTX, serving__maxNumSeqs=900)
-        assert one.instance is not None
-        assert one.instance.concurrency == 1000
+        assert isinstance(one.deployment, InstancesPlan)
+        assert one.deployment.concurrency == 1000
 
     def test_is_what_somebody_said(self) -> None:
         one = plan(L4, scaling__concurrency=7)
-        assert one.instance is not None
-        assert one.instance.concurrency == 7
+        assert isinstance(one.deployment, InstancesPlan)
+        assert one.deployment.concurrency == 7
         assert one.origins["scaling.concurrency"] is Origin.COMMAND_LINE
 
 
 class TestWhatAGatewayTakesFromScaling:
     def test_requests_in_flight_for_a_slice_and_the_longest_of_them(self) -> None:
         one = plan(MOE, scaling__concurrency=40, scaling__requestTimeout="10m", tpu__slices=["blue", "green"])
-        assert one.slices is not None
-        assert one.slices.gateway.in_flight_limit == 80
-        assert one.slices.gateway.request_timeout_s == 600
+        assert isinstance(one.deployment, SlicesPlan)
+        assert one.deployment.gateway.in_flight_limit == 80
+        assert one.deployment.gateway.request_timeout_s == 600
 
     def test_the_default_is_what_the_reference_says(self) -> None:
         one = plan(MOE)
-        assert one.slices is not None
-        assert one.slices.gateway.in_flight_limit == 512
+        assert isinstance(one.deployment, SlicesPlan)
+        assert one.deployment.gateway.in_flight_limit == 512
         meaning = dict(known_paths())["scaling.concurrency"].description
         assert "512" in meaning
 
@@ -282,12 +284,12 @@ class TestQuotas:
     @pytest.mark.parametrize(("base", "times"), [(L4, 1), (L4, 3), (RTX, 1), (RTX, 2)])
     def test_every_instance_counts_whole_whatever_runs(self, base: Mapping[str, Any], times: int) -> None:
         one = plan(base, scaling__maxInstances=times)
-        assert one.instance is not None
+        assert isinstance(one.deployment, InstancesPlan)
         (gpu, gpus), *rest = self.needs(one).items()
         per_gpu = {"l4": 1, "rtx-pro-6000": 1000}[base["accelerator"]]
         assert "NoZonalRedundancy" in gpu
         assert gpus == (times, times * per_gpu, one.region)
-        memory, cpu = times * one.instance.memory_gib, times * one.instance.cpu
+        memory, cpu = times * one.deployment.memory_gib, times * one.deployment.cpu
         assert dict(rest) == {
             "MemAllocPerProjectRegion": (memory, memory * 2**30, one.region),
             "CpuAllocPerProjectRegion": (cpu, 1000 * cpu, one.region),
@@ -497,8 +499,8 @@ class TestZonesOfSlices:
 class TestSettingsWithoutEffect:
     def test_every_one_in_the_tables_exists(self) -> None:
         known = {path for path, _ in known_paths()}
-        assert {key for _, table in WITHOUT_EFFECT.values() for key in table} <= known
-        assert set(WITHOUT_EFFECT) == set(Platform)
+        assert {key for one in PLATFORMS.values() for key in one.without_effect} <= known
+        assert {one.platform for one in catalog().accelerators.values()} <= set(PLATFORMS)
 
     @pytest.mark.parametrize("base", [L4, MOE, G4], ids=["GPU", "TPU", "machine"])
     def test_only_what_somebody_wrote_is_told(self, base: Mapping[str, Any]) -> None:
@@ -524,12 +526,7 @@ class TestSettingsWithoutEffect:
         }
         before, after = plan(base), plan(base, **written[base["accelerator"]])
         assert after.warnings
-        assert (after.command, after.slices, after.instance, after.probe) == (
-            before.command,
-            before.slices,
-            before.instance,
-            before.probe,
-        )
+        assert (after.command, after.deployment) == (before.command, before.deployment)
 
 
 class TestEachPlatformHasItsOwn:
@@ -547,10 +544,9 @@ class TestEachPlatformHasItsOwn:
 
     def test_cloud_run_has_an_instance_and_a_probe(self) -> None:
         one = plan(L4)
-        assert one.instance is not None
-        assert one.probe is not None
+        assert isinstance(one.deployment, InstancesPlan)
         assert (one.zone, one.region) == (None, "us-east4")
-        assert (one.instance.cpu, one.instance.memory_gib) == (8, 32)
+        assert (one.deployment.cpu, one.deployment.memory_gib) == (8, 32)
         assert set(one.images) == {"serving", "staging"}
 
     def test_a_slice_has_a_zone_and_its_gateway_the_zones_region(self) -> None:
@@ -558,7 +554,7 @@ class TestEachPlatformHasItsOwn:
         assert any("Write region: europe-west4 before" in note for note in one.notes)
         pinned = plan(MOE, tpu__zone="europe-west4-a", region="us-east5")
         assert not any("follows tpu.zone" in note for note in pinned.notes)
-        assert (one.zone, one.region, one.instance, one.probe) == ("europe-west4-a", "europe-west4", None, None)
+        assert (one.zone, one.region) == ("europe-west4-a", "europe-west4")
         assert set(one.images) == {"serving", "staging", "gateway"}
         assert plan(MOE, region="us-central1").region == "us-central1"
 
@@ -570,15 +566,15 @@ class TestEachPlatformHasItsOwn:
         for name in stack_names(ROOT):
             one = shipped(name)
             assert one.ready_timeout_s >= one.startup.from_zero.mid
-            if one.probe is not None:
-                assert one.deploy_timeout_s >= one.probe.window_s
+            if (probe := one.deployment.startup_probe) is not None:
+                assert one.deploy_timeout_s >= probe.window_s
 
     def test_every_pair_of_the_catalog_can_be_planned(self) -> None:
         facts = catalog()
         for model, accelerator in itertools.product(facts.models, facts.accelerators):
             one = plan({"model": model, "accelerator": accelerator})
             assert one.cost.usd_per_hour > 0
-            assert (one.probe is None) == (one.accelerator.platform is not Platform.CLOUD_RUN)
+            assert (one.deployment.startup_probe is None) == (one.accelerator.platform is not Platform.CLOUD_RUN)
 
 
 class TestPins:

@@ -32,6 +32,7 @@ from infra.components.shared.foundation import Foundation
 from infra.components.shared.network import Network
 from infra.components.shared.private_service import PrivateServiceArgs, callers, private_service
 from infra.planning.plan import Plan
+from infra.planning.platforms.cloud_run.instances import InstancesPlan, limits_of
 from infra.planning.server.command import MOUNT, PORT
 
 _HEALTH = "/health"
@@ -43,6 +44,7 @@ class GpuServiceArgs:
     """`network` and `bucket` are None where the server downloads its weights from Hugging Face itself."""
 
     plan: Plan
+    instances: InstancesPlan
     image: pulumi.Output[str]
     foundation: Foundation
     network: Network | None
@@ -74,10 +76,7 @@ class GpuService(pulumi.ComponentResource):
         self.register_outputs({"url": self.service.uri})
 
     def _template(self) -> ServiceTemplateArgs:
-        limits = self._plan.accelerator.cloud_run
-        instance = self._plan.instance
-        if limits is None or instance is None:
-            raise ValueError(f"{self._plan.accelerator.id} is not a Cloud Run accelerator")
+        limits, instance = limits_of(self._plan.accelerator), self._args.instances
         return ServiceTemplateArgs(
             service_account=self._args.foundation.runtime.email,
             labels=dict(self._plan.labels),
@@ -95,10 +94,8 @@ class GpuService(pulumi.ComponentResource):
         )
 
     def _container(self) -> ServiceTemplateContainerArgs:
-        command, instance, probe = self._plan.command, self._plan.instance, self._plan.probe
+        command, instance, probe = self._plan.command, self._args.instances, self._args.instances.probe
         words = [*command.wrapper, *command.argv]
-        if instance is None or probe is None:
-            raise ValueError("a Cloud Run plan has an instance and a probe")
         return ServiceTemplateContainerArgs(
             name="vllm",
             image=self._args.image,

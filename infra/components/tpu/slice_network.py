@@ -13,7 +13,7 @@ import pulumi
 from infra.components.shared import vpc
 from infra.components.shared.network import Network, SubnetPlace, subnetwork
 from infra.planning.plan import Plan
-from infra.planning.platforms.tpu_slices import SlicesPlan
+from infra.planning.platforms.tpu.slices import SlicesPlan
 from infra.planning.server.command import PORT
 
 IAP_RANGE, SSH_PORT = "35.235.240.0/20", 22

@@ -13,7 +13,7 @@ import pulumi
 
 from infra.components.tpu.slice_metadata import with_log
 from infra.planning.plan import Plan
-from infra.planning.platforms.tpu_slices import SlicesPlan
+from infra.planning.platforms.tpu.slices import SlicesPlan
 from infra.providers.slice_cleanup import SliceCleanup, SliceCleanupArgs
 from infra.providers.tpu_node import TpuNode, TpuNodeArgs
 from infra.providers.tpu_queued_resource import TpuQueuedResource, TpuQueuedResourceArgs

@@ -12,6 +12,7 @@ from infra.catalog import Platform
 from infra.ops.terminal.output import print_json
 from infra.planning.memory.verdict import Verdict
 from infra.planning.performance.speed import REPORTED_PEAKS
+from infra.planning.platforms.tpu.slices import SlicesPlan
 from infra.planning.recommend import Candidate, Need, Recommendation, recommend
 from infra.planning.report.data import exact, exact_band
 from infra.planning.report.terminal import Fitting, show
@@ -90,9 +91,9 @@ def _term(candidate: Candidate) -> str:
         return "planned and priced only (*): no component builds it yet"
     if plan.accelerator.platform is Platform.CLOUD_RUN:
         return "scales to zero, and is paid for only while instances run"
-    ends = plan.slices.max_run_duration_s if plan.slices else None
+    ends = plan.deployment.ends_after_s
     lasts = "runs until it is deleted" if ends is None else f"ends after {read_duration(ends)}"
-    provisioning = plan.slices.provisioning if plan.slices else "on demand"
+    provisioning = plan.deployment.provisioning if isinstance(plan.deployment, SlicesPlan) else "on demand"
     return f"{provisioning}, waits in a queue for capacity, is paid for while it exists and {lasts}"
 
 
@@ -178,6 +179,6 @@ def _data(candidate: Candidate) -> dict[str, Any]:
         "holds": candidate.holds,
         "measured": candidate.measured,
         "scalesToZero": plan.accelerator.platform is Platform.CLOUD_RUN,
-        "endsAfterS": plan.slices.max_run_duration_s if plan.slices else None,
+        "endsAfterS": plan.deployment.ends_after_s,
         "settings": dict(candidate.changes),
     }

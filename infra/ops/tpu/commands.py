@@ -16,7 +16,7 @@ from infra.ops.tpu.orphans import find_strays
 from infra.ops.tpu.slice_status import slice_statuses
 from infra.ops.tpu.status_lines import status_lines, stray_lines
 from infra.ops.tpu.zone_survey import Survey, ZoneRow, chips_of, survey
-from infra.planning.platforms.tpu_slices import plan_slices
+from infra.planning.platforms.tpu.slices import plan_slices
 from infra.planning.report.terminal import Fitting, show
 from infra.planning.settings.stackfile import StackFile, read_stack
 
@@ -109,7 +109,9 @@ def _asked(stack: str | None, accelerator: str | None) -> _Asked:
         raise SettingsError.of("--accelerator", f"{accelerator} is not a TPU.", fix=f"Write one of: {tpus}.")
     if planned is None:
         return _Asked(None, chosen, chosen.tpu.quota, flex=True)
-    slices = plan_slices(planned.plan.settings, chosen) or planned.slices  # of the accelerator that was asked for
+    slices = plan_slices(
+        planned.plan.settings, chosen, gateway_region=planned.plan.region
+    )  # of the accelerator that was asked for
     return _Asked(planned.file, chosen, slices.quota, flex=slices.provisioning == "flex-start")
 
 

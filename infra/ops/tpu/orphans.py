@@ -11,7 +11,7 @@ from infra.google.tpu_types import QueuedResource, QueueState
 from infra.ops.tpu.ended_requests import is_of_gemma4
 from infra.ops.tpu.zone_listings import queued_everywhere
 from infra.planning.plan import Plan
-from infra.planning.platforms.tpu_slices import SlicesPlan
+from infra.planning.platforms.tpu.slices import SlicesPlan
 
 
 @dataclass(frozen=True)

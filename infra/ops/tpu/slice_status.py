@@ -15,7 +15,7 @@ from infra.google.tpu import TpuZone
 from infra.google.tpu_types import Node, Provisioning, QueuedResource
 from infra.ops.tpu.slice_judgement import SliceStatus, Supervisor, judge
 from infra.planning.plan import Plan
-from infra.planning.platforms.tpu_slices import SlicesPlan
+from infra.planning.platforms.tpu.slices import SlicesPlan
 from infra.planning.units import read_duration
 
 NAMESPACE, KEY = "gemma4", "status"

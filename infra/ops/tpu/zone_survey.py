@@ -12,7 +12,7 @@ from infra.google.session import GoogleSession
 from infra.google.tpu import TpuZone, zones
 from infra.google.tpu_types import Provisioning, QueuedResource
 from infra.planning.names import region_of
-from infra.planning.platforms.quotas import regional
+from infra.planning.platforms.tpu.slices import regional
 
 SERVICE = "tpu.googleapis.com"
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from infra.catalog import Accelerator, Architecture, Assistant, Backend, Model, Platform, catalog
 from infra.catalog.flags import flag_table
 from infra.errors import Fault
-from infra.planning.gateway.limits import MAX_CONCURRENCY
+from infra.planning.gateway.service_limits import MAX_CONCURRENCY
 from infra.planning.names import region_of
 from infra.planning.server.server import IMAGE_TOKENS, VIDEO_TOKENS, load_format
 from infra.planning.server.user_flags import UNPLANNED_FLAGS, doubtful_arguments

@@ -1,48 +1,28 @@
-"""Settings that somebody wrote and that do nothing on the platform: one table a platform, a warning for each key."""
+"""Settings that somebody wrote and that do nothing on the platform, by its own table: a warning for each key."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from infra.catalog import Accelerator, Backend, Platform
+from infra.catalog import Accelerator, Backend
 from infra.errors import Fault
 from infra.planning.checks.tpu_slices import WRITTEN
 from infra.planning.performance.speed import Knee
+from infra.planning.platforms.base import Platform
 from infra.planning.settings.declarations import Profile, Settings
 from infra.planning.settings.resolve import Origin
 
-_NAMED = "tpu.slices says how many there are"
-_MACHINE = "the machine belongs to the chips"
-WITHOUT_EFFECT: Mapping[Platform, tuple[str, Mapping[str, str]]] = {
-    Platform.CLOUD_RUN: ("on Cloud Run", {"tpu": "there are no slices"}),
-    Platform.TPU_QUEUED_RESOURCE: (
-        "on a TPU slice",
-        {
-            "scaling.minInstances": _NAMED,
-            "scaling.maxInstances": _NAMED,
-            "scaling.cpu": _MACHINE,
-            "scaling.memoryGib": _MACHINE,
-            "scaling.zonalRedundancy": "it lives in one zone",
-            "probes": "the supervisor on the machine probes",
-            "weights.access": "the weights are copied into memory",
-            "serving.cudaCompatibility": "there is no CUDA",
-        },
-    ),
-    Platform.COMPUTE_ENGINE: (
-        "on a machine of Compute Engine",
-        {"tpu": "there are no slices", "scaling": "it is one machine", "probes": "nothing probes it"},
-    ),
-}
-"""By key or group of keys, why nothing follows from it there."""
 
-
-def without_effect(settings: Settings, accelerator: Accelerator, origins: Mapping[str, Origin]) -> Iterator[Fault]:
+def without_effect(
+    settings: Settings, platform: Platform, accelerator: Accelerator, origins: Mapping[str, Origin]
+) -> Iterator[Fault]:
     """A warning for every key of the stack file or the command line that changes nothing, or not what it says."""
-    where, table = WITHOUT_EFFECT.get(accelerator.platform, ("", {}))
     for path, origin in origins.items():
-        why = next((why for key, why in table.items() if path == key or path.startswith(f"{key}.")), "")
+        why = next(
+            (why for key, why in platform.without_effect.items() if path == key or path.startswith(f"{key}.")), ""
+        )
         if why and origin in WRITTEN:
-            yield Fault(path, f"has no effect {where}: {why}.", "Nothing follows from it.", "Take it out.")
+            yield Fault(path, f"has no effect {platform.where}: {why}.", "Nothing follows from it.", "Take it out.")
     if settings.serving.enforce_eager and accelerator.backend is Backend.TPU:
         wait = "The first requests of each size would wait for it, minutes each"
         consequence = f"{wait}, and the predicted start does not follow it."

@@ -9,7 +9,7 @@ from infra.errors import Fault
 from infra.planning.checks.combination import TEMPERATE_CONCURRENCY
 from infra.planning.gateway.limits import MOST_IN_FLIGHT
 from infra.planning.performance.startup import StartupEstimate
-from infra.planning.platforms.tpu_slices import SlicesPlan
+from infra.planning.platforms.tpu.slices import SlicesPlan
 from infra.planning.settings.cidr import DOCKER, is_private
 from infra.planning.settings.declarations import Settings
 from infra.planning.settings.messages import Findings

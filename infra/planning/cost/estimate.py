@@ -6,27 +6,42 @@ a GB 10^9 bytes. Amounts are US dollars; every line carries the price row that i
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from infra.catalog import Catalog
-from infra.planning.cost.rental import CloudRunRental, LineItem, MachineRental, Rental, TpuRental, price_line
+from infra.planning.cost.price_lines import LineItem, price_line
 from infra.planning.performance.speed import Rate
 from infra.planning.units import Band
 
-__all__ = [
-    "CloudRunRental",
-    "CostEstimate",
-    "Kept",
-    "LineItem",
-    "MachineRental",
-    "Rental",
-    "StagingJob",
-    "TpuRental",
-    "estimate_cost",
-]
-
 _GB = 1e9
+
+
+class Rental(ABC):
+    """What is rented to serve, in replicas: what each platform deploys answers these questions with its own prices."""
+
+    @property
+    @abstractmethod
+    def replicas(self) -> int:
+        """The most that run at once."""
+
+    @abstractmethod
+    def hour(self, facts: Catalog) -> Iterable[LineItem]:
+        """Return the price lines for an hour of one replica."""
+
+    def idle_month(self, facts: Catalog) -> Iterable[LineItem]:
+        """Return the price lines for a month of what runs even while no request comes."""
+        return ()
+
+    @property
+    def ends_after_s(self) -> int | None:
+        """Seconds after which a replica ends by itself; None where nothing ends."""
+        return None
+
+    def price_notes(self, facts: Catalog) -> Iterable[str]:
+        """Return what to know before renting."""
+        return ()
 
 
 @dataclass(frozen=True)
@@ -101,8 +116,8 @@ def estimate_cost(
     catalog: Catalog, rental: Rental, *, kept: Kept, alone: Rate, planned: Rate, staging: StagingJob | None = None
 ) -> CostEstimate:
     """Price a plan. Raises CatalogError where the catalog has no price at all for something that is rented."""
-    replica = tuple(rental.replica(catalog))
-    idle = (*_stored(catalog, kept), *rental.kept(catalog))
+    replica = tuple(rental.hour(catalog))
+    idle = (*_stored(catalog, kept), *rental.idle_month(catalog))
     staged = tuple(_staged(catalog, staging)) if staging else ()
     usd_per_million_seconds = 1e6 * _sum(replica) / 3600
     return CostEstimate(
@@ -114,8 +129,8 @@ def estimate_cost(
         usd_per_million_alone=alone.total.dividing(usd_per_million_seconds),
         usd_per_million_planned=planned.total.dividing(usd_per_million_seconds),
         usd_per_million_new_prompts=planned.with_new_prompts.dividing(usd_per_million_seconds),
-        run_hours=rental.run_hours,
-        notes=(*_stand_ins((*replica, *idle, *staged)), *rental.notes(catalog)),
+        run_hours=None if rental.ends_after_s is None else rental.ends_after_s / 3600,
+        notes=(*_stand_ins((*replica, *idle, *staged)), *rental.price_notes(catalog)),
     )
 
 

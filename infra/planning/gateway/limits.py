@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from infra.planning.gateway.nginx import ENV_NAME, PORT, READY_PATH, launch_script
-from infra.planning.platforms.startup_probe import REQUEST_TIMEOUT_MAX_S, StartupProbePlan
-
-MAX_CONCURRENCY = 1000
-"""Most requests that Cloud Run sends to one instance."""
+from infra.planning.gateway.service_limits import MAX_CONCURRENCY, REQUEST_TIMEOUT_MAX_S, HttpProbe
 
 _HELD_PER_SLICE = 512
 """Requests in flight for one slice, running and waiting, where scaling.concurrency does not say. Not derived from
@@ -18,7 +15,7 @@ _HEADROOM = 100
 MOST_IN_FLIGHT = MAX_CONCURRENCY - _HEADROOM
 """Balanced requests at once, of all slices together."""
 
-_PROBE = StartupProbePlan(initial_delay_s=0, period_s=5, timeout_s=5, failure_threshold=48, path=READY_PATH)
+_PROBE = HttpProbe(initial_delay_s=0, period_s=5, timeout_s=5, failure_threshold=48, path=READY_PATH)
 
 
 @dataclass(frozen=True)
@@ -39,7 +36,7 @@ class GatewayPlan:
     port: int = PORT
     env_name: str = ENV_NAME
     """Environment variable that carries the configuration."""
-    probe: StartupProbePlan = _PROBE
+    probe: HttpProbe = _PROBE
     """Four minutes for the VPC to come up: the longest window that every version of the API takes."""
 
     @property

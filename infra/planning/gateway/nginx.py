@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterable, Mapping
 from string import Template
 
-from infra.planning.platforms.startup_probe import REQUEST_TIMEOUT_MAX_S
+from infra.planning.gateway.service_limits import REQUEST_TIMEOUT_MAX_S
 from infra.planning.server.command import PORT as SERVER_PORT
 
 PORT = 8080

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra.errors import Fault
-from infra.planning.cost.estimate import CostEstimate, LineItem
+from infra.planning.cost.estimate import CostEstimate
+from infra.planning.cost.price_lines import LineItem
 from infra.planning.performance.speed import Rate
-from infra.planning.plan import Plan, QuotaNeed
-from infra.planning.platforms.tpu_slices import SlicesPlan
+from infra.planning.plan import Plan
+from infra.planning.platforms.base import QuotaNeed
+from infra.planning.platforms.tpu.slices import SlicesPlan
 from infra.planning.units import Band
 
 SCHEMA = 1
@@ -77,7 +79,7 @@ def as_json(plan: Plan, resources: ResourceList | None = None) -> dict[str, Any]
         "speed": _speed(plan),
         "startup": _startup(plan),
         "probes": _probes(plan),
-        "slices": None if plan.slices is None else _slices(plan.slices),
+        "slices": _slices(plan.deployment) if isinstance(plan.deployment, SlicesPlan) else None,
         "quotas": [_quota(need) for need in plan.quotas],
         "cost": _cost(plan.cost, plan.refused),
         "vllm": {
@@ -194,7 +196,7 @@ def _startup(plan: Plan) -> dict[str, Any]:
 
 
 def _probes(plan: Plan) -> dict[str, Any]:
-    probe = plan.probe
+    probe = plan.deployment.startup_probe
     if probe is None:
         return {"startup": None}
     return {

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 from infra.catalog import GIB, Platform
 from infra.planning.memory.verdict import Verdict
-from infra.planning.plan import Plan, QuotaNeed
-from infra.planning.platforms.tpu_slices import SlicesPlan
+from infra.planning.plan import Plan
+from infra.planning.platforms.base import QuotaNeed
+from infra.planning.platforms.tpu.slices import SlicesPlan
 from infra.planning.report.data import ResourceList, ResourceRow
 from infra.planning.server.server import Server
 from infra.planning.units import read_duration, read_rate, read_seconds, read_usd
@@ -35,7 +36,7 @@ def plan_rows(plan: Plan) -> list[Row]:
         ("Capacity", list(_capacity(plan))),
         ("Speed", list(_speed(plan))),
         ("Start", list(_start(plan))),
-        *([("Slices", list(_slices(plan, plan.slices)))] if plan.slices else []),
+        *([("Slices", list(_slices(plan, plan.deployment)))] if isinstance(plan.deployment, SlicesPlan) else []),
         *([("Quota", list(_quotas(plan)))] if plan.quotas else []),
         ("Cost", list(_cost(plan))),
         *([("Access", [_access(plan)])] if plan.accelerator.deployable else []),
@@ -160,8 +161,8 @@ def _start(plan: Plan) -> Iterator[str]:
     start = plan.startup
     first = start.first_deploy.mid
     yield f"≈ {read_duration(start.from_zero.mid)} from zero ({start.from_zero.margin}){_first(plan, first)}"
-    if plan.probe is not None:
-        yield f"the probe allows {read_duration(plan.probe.window_s)}: GET {plan.probe.path} every {plan.probe.period_s} s"
+    if (probe := plan.deployment.startup_probe) is not None:
+        yield f"the probe allows {read_duration(probe.window_s)}: GET {probe.path} every {probe.period_s} s"
 
 
 def _first(plan: Plan, seconds: float) -> str:

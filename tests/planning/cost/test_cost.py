@@ -8,18 +8,12 @@ import pytest
 
 from infra.catalog import Accelerator, catalog
 from infra.errors import CatalogError
-from infra.planning.cost.estimate import (
-    CloudRunRental,
-    CostEstimate,
-    Kept,
-    MachineRental,
-    Rental,
-    StagingJob,
-    TpuRental,
-    estimate_cost,
-)
+from infra.planning.cost.estimate import CostEstimate, Kept, Rental, StagingJob, estimate_cost
+from infra.planning.gateway.service_limits import HttpProbe
 from infra.planning.performance.speed import Rate
-from infra.planning.platforms.tpu_slices import plan_slices
+from infra.planning.platforms.cloud_run.instances import InstancesPlan
+from infra.planning.platforms.compute_engine import MachinePlan
+from infra.planning.platforms.tpu.slices import SlicesPlan, plan_slices
 from infra.planning.settings.declarations import Provisioning
 from infra.planning.settings.resolve import resolve
 from infra.planning.units import Band
@@ -41,24 +35,34 @@ def device(name: str) -> Accelerator:
     return catalog().accelerator(name)
 
 
-def rtx(*, zonal_redundancy: bool = False, min_instances: int = 0, max_instances: int = 1) -> CloudRunRental:
-    accelerator = device("rtx-pro-6000")
-    return CloudRunRental(accelerator, "us-central1", 20, 80, min_instances, max_instances, zonal_redundancy)
+def rtx(*, zonal_redundancy: bool = False, min_instances: int = 0, max_instances: int = 1) -> InstancesPlan:
+    return InstancesPlan(
+        device("rtx-pro-6000"),
+        "us-central1",
+        cpu=20,
+        memory_gib=80,
+        min_instances=min_instances,
+        max_instances=max_instances,
+        zonal_redundancy=zonal_redundancy,
+        concurrency=32,
+        request_timeout_s=3600,
+        probe=HttpProbe(0, 10, 5, 180),
+    )
 
 
-def l4(cpu: int = 8, memory_gib: int = 32, min_instances: int = 0) -> CloudRunRental:
-    return CloudRunRental(device("l4"), "us-east4", cpu, memory_gib, min_instances)
+def l4(cpu: int = 8, memory_gib: int = 32, min_instances: int = 0) -> InstancesPlan:
+    return replace(
+        rtx(min_instances=min_instances), accelerator=device("l4"), region="us-east4", cpu=cpu, memory_gib=memory_gib
+    )
 
 
 def slices(
     accelerator: str = "v6e-4", provisioning: Provisioning = "flex-start", count: int = 1, zone: str = "us-east5-a"
-) -> TpuRental:
+) -> SlicesPlan:
     names = ["blue", "green", "red"][:count]
     tpu = {"slices": names, "zone": zone, "provisioning": provisioning, "maxRunDuration": "7d"}
     chosen = resolve({"model": "gemma-4-31b-it", "accelerator": accelerator, "tpu": tpu}).settings
-    planned = plan_slices(chosen, device(accelerator))
-    assert planned is not None
-    return TpuRental(planned, "us-east5")
+    return plan_slices(chosen, device(accelerator), gateway_region="us-east5")
 
 
 class TestRunning:
@@ -73,9 +77,9 @@ class TestRunning:
             (slices("v6e-8"), 10.80),
             (slices(provisioning="on-demand"), 10.80),
             (slices("v6e-1", "on-demand", zone="europe-west4-a"), 2.97),
-            (MachineRental(device("g4-1"), "us-central1-b"), 4.50),
-            (MachineRental(device("g4-2"), "us-central1-b"), 9.00),
-            (MachineRental(device("g4-8"), "us-central1-b"), 36.00),
+            (MachinePlan(device("g4-1"), "us-central1-b"), 4.50),
+            (MachinePlan(device("g4-2"), "us-central1-b"), 9.00),
+            (MachinePlan(device("g4-8"), "us-central1-b"), 36.00),
         ],
     )
     def test_published_hourly_prices_come_out(self, rental: Rental, usd_per_hour: float) -> None:
@@ -141,7 +145,7 @@ class TestTokens:
 
 class TestOrigin:
     @pytest.mark.parametrize(
-        "rental", [rtx(), l4(min_instances=1), slices(), MachineRental(device("g4-4"), "us-central1-b")]
+        "rental", [rtx(), l4(min_instances=1), slices(), MachinePlan(device("g4-4"), "us-central1-b")]
     )
     def test_every_line_carries_its_price_with_source_and_date(self, rental: Rental) -> None:
         kept = Kept("us-central1", 10**9, 10**10, 1)
@@ -181,7 +185,7 @@ class TestOrigin:
     def test_what_has_no_price_at_all_is_an_error_of_the_catalog(self) -> None:
         unknown = device("g4-1").model_copy(update={"machine_type": "g4-standard-9000"})
         with pytest.raises(CatalogError, match="g4-standard-9000"):
-            price(MachineRental(unknown, "us-central1-b"))
+            price(MachinePlan(unknown, "us-central1-b"))
 
     def test_staging_31b_costs_about_a_cent(self) -> None:
         estimate = estimate_cost(

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from infra.planning.gateway.limits import MAX_CONCURRENCY, plan_gateway
+from infra.planning.gateway.limits import plan_gateway
 from infra.planning.gateway.nginx import READY_PATH, render_nginx
+from infra.planning.gateway.service_limits import MAX_CONCURRENCY
 
 BLUE, GREEN = "10.8.0.2", "10.8.0.3"
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.errors import Fault
+from infra.planning.gateway.service_limits import HttpProbe
 from infra.planning.performance.startup import Stage, StartupEstimate, WeightPath
-from infra.planning.platforms.startup_probe import (
-    StartupProbePlan,
+from infra.planning.platforms.cloud_run.startup_probe import (
     check_probe,
     check_request_timeout,
     choose_probe,
@@ -41,7 +41,7 @@ def keys(faults: tuple[Fault, ...]) -> list[str]:
 class TestChoice:
     def test_asks_health_at_a_short_period_for_as_long_as_the_cap_allows(self) -> None:
         probe = choose_probe(QUICK)
-        assert probe == StartupProbePlan(0, 10, 5, 180, "/health")
+        assert probe == HttpProbe(0, 10, 5, 180, "/health")
         assert probe.window_s == 1800
 
     def test_a_delay_lengthens_the_window_only_where_the_start_may_outlast_the_cap(self) -> None:
@@ -57,7 +57,7 @@ class TestChoice:
 
     def test_what_a_user_set_stands(self) -> None:
         probe = choose_probe(WIDE, initial_delay_s=0, period_s=60, timeout_s=50, failure_threshold=30)
-        assert probe == StartupProbePlan(0, 60, 50, 30)
+        assert probe == HttpProbe(0, 60, 50, 30)
 
     def test_our_own_choice_is_never_at_fault(self) -> None:
         assert check_probe(choose_probe(QUICK), QUICK) == Findings()
@@ -66,10 +66,10 @@ class TestChoice:
 
 class TestLimits:
     def test_the_published_layout_of_34_minutes_is_exactly_at_the_cap(self) -> None:
-        assert check_probe(StartupProbePlan(240, 60, 50, 30), QUICK) == Findings()
+        assert check_probe(HttpProbe(240, 60, 50, 30), QUICK) == Findings()
 
     def test_7200_seconds_are_refused_word_for_word(self) -> None:
-        found = check_probe(StartupProbePlan(240, 240, 239, 30), QUICK)
+        found = check_probe(HttpProbe(240, 240, 239, 30), QUICK)
         assert [str(fault) for fault in found.refusals] == [
             "probes.startup.failureThreshold: 30 x periodSeconds 240 = 7,200 s is over Cloud Run's cap of 1,800 s with "
             "a GPU. The deployment would be rejected. Write at most 7 at this period, or leave failureThreshold out."
@@ -79,25 +79,25 @@ class TestLimits:
     @pytest.mark.parametrize(
         ("probe", "refused", "warned"),
         [
-            (StartupProbePlan(240, 10, 5, 180), [], []),
-            (StartupProbePlan(241, 10, 5, 180), [], ["initialDelaySeconds"]),
-            (StartupProbePlan(1800, 10, 5, 180), [], ["initialDelaySeconds"]),
-            (StartupProbePlan(1801, 10, 5, 180), ["initialDelaySeconds"], []),
-            (StartupProbePlan(0, 240, 5, 7), [], []),
-            (StartupProbePlan(0, 600, 5, 3), [], ["periodSeconds"]),
-            (StartupProbePlan(0, 1801, 5, 1), ["periodSeconds"], []),
-            (StartupProbePlan(0, 10, 10, 180), [], []),
-            (StartupProbePlan(0, 10, 11, 180), ["timeoutSeconds"], []),
-            (StartupProbePlan(0, 10, 5, 181), ["failureThreshold"], []),
+            (HttpProbe(240, 10, 5, 180), [], []),
+            (HttpProbe(241, 10, 5, 180), [], ["initialDelaySeconds"]),
+            (HttpProbe(1800, 10, 5, 180), [], ["initialDelaySeconds"]),
+            (HttpProbe(1801, 10, 5, 180), ["initialDelaySeconds"], []),
+            (HttpProbe(0, 240, 5, 7), [], []),
+            (HttpProbe(0, 600, 5, 3), [], ["periodSeconds"]),
+            (HttpProbe(0, 1801, 5, 1), ["periodSeconds"], []),
+            (HttpProbe(0, 10, 10, 180), [], []),
+            (HttpProbe(0, 10, 11, 180), ["timeoutSeconds"], []),
+            (HttpProbe(0, 10, 5, 181), ["failureThreshold"], []),
             (
-                StartupProbePlan(1900, 300, 301, 7),
+                HttpProbe(1900, 300, 301, 7),
                 ["initialDelaySeconds", "timeoutSeconds", "failureThreshold"],
                 ["periodSeconds"],
             ),
         ],
     )
     def test_documented_caps_refuse_and_contradicting_pages_warn(
-        self, probe: StartupProbePlan, refused: list[str], warned: list[str]
+        self, probe: HttpProbe, refused: list[str], warned: list[str]
     ) -> None:
         found = check_probe(probe, QUICK)
         assert (keys(found.refusals), keys(found.warnings)) == (refused, warned)
@@ -105,7 +105,7 @@ class TestLimits:
 
 class TestWindow:
     def test_shorter_than_any_start_is_refused_with_the_way_out(self) -> None:
-        found = check_probe(StartupProbePlan(0, 10, 5, 9), QUICK)
+        found = check_probe(HttpProbe(0, 10, 5, 9), QUICK)
         assert [str(fault) for fault in found.refusals] == [
             "probes.startup: the probe gives up after 1 min 30 s, the start takes at least 1 min 40 s. Cloud Run would "
             "stop the container while it still loads, at every start. Leave probes.startup out: the window then fills "
@@ -114,11 +114,11 @@ class TestWindow:
 
     @pytest.mark.parametrize(("threshold", "refused", "warned"), [(9, 1, 0), (10, 0, 1), (29, 0, 1), (30, 0, 0)])
     def test_refused_below_the_band_warned_inside_it(self, threshold: int, refused: int, warned: int) -> None:
-        found = check_probe(StartupProbePlan(0, 10, 5, threshold), QUICK)
+        found = check_probe(HttpProbe(0, 10, 5, threshold), QUICK)
         assert (len(found.refusals), len(found.warnings)) == (refused, warned)
 
     def test_the_delay_counts_as_part_of_the_window(self) -> None:
-        assert check_probe(StartupProbePlan(200, 10, 5, 10), QUICK) == Findings()
+        assert check_probe(HttpProbe(200, 10, 5, 10), QUICK) == Findings()
 
     def test_a_full_window_is_not_advised_to_be_widened(self) -> None:
         (warning,) = check_probe(choose_probe(WIDE), WIDE).warnings

@@ -290,7 +290,7 @@ class TestTheCommandIsOneThatVllmTakes:
             assert argv[:2] == ("vllm", "serve")
             assert argv[-7:-4] == ("--served-model-name", one.model.hub_id, one.command.spec_hash)
             # On a TPU machine the server would be reachable on every network that the machine ever gets.
-            host = "${VPC_ADDRESS}" if one.slices else "0.0.0.0"
+            host = "${VPC_ADDRESS}" if one.zone else "0.0.0.0"
             assert argv[-4:] == ("--host", host, "--port", "8000")
 
 

@@ -8,19 +8,17 @@ Nothing is refused for being wasteful, only for what Cloud Run rejects or what c
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from infra.errors import Fault
+from infra.planning.gateway.service_limits import REQUEST_TIMEOUT_MAX_S, HttpProbe
 from infra.planning.performance.startup import StartupEstimate
 from infra.planning.settings.messages import Findings
 from infra.planning.units import read_duration
 
-HEALTH_PATH = "/health"
 GPU_WINDOW_S = 1800
 """Cap on failureThreshold x periodSeconds with a GPU, and on each of delay, period and timeout."""
 SAFE_S = 240
 """Delay and period that every version of the documentation and of the API takes."""
-REQUEST_TIMEOUT_MAX_S = 3600
 PERIOD_S = 10
 """Short: readiness is noticed up to one period late."""
 TIMEOUT_S = 5
@@ -35,22 +33,6 @@ _SMALLER = (
 )
 
 
-@dataclass(frozen=True)
-class StartupProbePlan:
-    """HTTP GET on `path` until it answers; the container is stopped when it has not within `window_s`."""
-
-    initial_delay_s: int
-    period_s: int
-    timeout_s: int
-    failure_threshold: int
-    path: str = HEALTH_PATH
-
-    @property
-    def window_s(self) -> int:
-        """Seconds from container start until Cloud Run gives up."""
-        return self.initial_delay_s + self.period_s * self.failure_threshold
-
-
 def choose_probe(
     startup: StartupEstimate,
     *,
@@ -58,7 +40,7 @@ def choose_probe(
     period_s: int | None = None,
     timeout_s: int | None = None,
     failure_threshold: int | None = None,
-) -> StartupProbePlan:
+) -> HttpProbe:
     """The probe with what a user set; None is for us to choose: a short period, the threshold filling the cap.
 
     A delay of our own only stands where the start may outlast the cap: then it lengthens the window, by less than
@@ -68,7 +50,7 @@ def choose_probe(
     if initial_delay_s is None:
         estimate = startup.from_zero
         initial_delay_s = min(SAFE_S, math.floor(estimate.low)) if estimate.high > GPU_WINDOW_S else 0
-    return StartupProbePlan(
+    return HttpProbe(
         initial_delay_s=initial_delay_s,
         period_s=period,
         timeout_s=min(TIMEOUT_S, period) if timeout_s is None else timeout_s,
@@ -76,7 +58,7 @@ def choose_probe(
     )
 
 
-def check_probe(probe: StartupProbePlan, startup: StartupEstimate) -> Findings:
+def check_probe(probe: HttpProbe, startup: StartupEstimate) -> Findings:
     """Everything wrong with a probe against Cloud Run's limits and the predicted start."""
     return _check_limits(probe) + _check_window(probe, startup)
 
@@ -100,7 +82,7 @@ def check_request_timeout(timeout_s: int, *, longest_answer_s: float) -> Finding
     return Findings()
 
 
-def deploy_timeout_s(probe: StartupProbePlan, startup: StartupEstimate) -> int:
+def deploy_timeout_s(probe: HttpProbe, startup: StartupEstimate) -> int:
     """Pulumi's time-out for the service: the image's first import, the probe window and a margin, by 5 minutes."""
     first_import = startup.first_deploy.high - startup.from_zero.high
     needed = probe.window_s + first_import + _DEPLOY_MARGIN_S
@@ -112,7 +94,7 @@ def ready_timeout_s(startup: StartupEstimate) -> int:
     return max(600, 60 * math.ceil(2 * startup.from_zero.mid / 60))
 
 
-def _check_limits(probe: StartupProbePlan) -> Findings:
+def _check_limits(probe: HttpProbe) -> Findings:
     rejected = "The deployment would be rejected."
     refusals, warnings = [], []
     for name, value in (("initialDelaySeconds", probe.initial_delay_s), ("periodSeconds", probe.period_s)):
@@ -139,7 +121,7 @@ def _check_limits(probe: StartupProbePlan) -> Findings:
     return Findings(tuple(refusals), tuple(warnings))
 
 
-def _check_window(probe: StartupProbePlan, startup: StartupEstimate) -> Findings:
+def _check_window(probe: HttpProbe, startup: StartupEstimate) -> Findings:
     start = startup.from_zero
     if probe.window_s >= start.high:
         return Findings()

@@ -1,0 +1,80 @@
+"""What is deployed on Cloud Run: instances of one size, and how many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from infra.catalog import Accelerator, Catalog, CloudRunLimits
+from infra.errors import CatalogError, Fault
+from infra.planning.cost.price_lines import MONTH_H, LineItem, price_line
+from infra.planning.gateway.service_limits import HttpProbe
+from infra.planning.performance.startup import StartupEstimate
+from infra.planning.platforms.base import Deployment, QuotaNeed
+from infra.planning.platforms.cloud_run.quota_checks import CPU, MEMORY, check_quotas, update_note
+from infra.planning.platforms.cloud_run.startup_probe import deploy_timeout_s
+
+
+@dataclass(frozen=True)
+class InstancesPlan(Deployment):
+    """Instances of a GPU service and their scaling: instance-based billing, paid for as long as an instance exists."""
+
+    accelerator: Accelerator
+    region: str
+    cpu: int
+    memory_gib: int
+    concurrency: int
+    """Requests that one instance is sent at once."""
+    min_instances: int
+    max_instances: int
+    zonal_redundancy: bool
+    request_timeout_s: int
+    probe: HttpProbe
+
+    @property
+    def replicas(self) -> int:
+        return self.max_instances
+
+    @property
+    def requests_each(self) -> int:
+        return self.concurrency
+
+    @property
+    def startup_probe(self) -> HttpProbe:
+        return self.probe
+
+    def deploy_timeout_s(self, startup: StartupEstimate, ready_timeout_s: int) -> int:
+        return deploy_timeout_s(self.probe, startup)
+
+    def hour(self, facts: Catalog) -> Iterator[LineItem]:
+        return self._priced(facts, hours=1)
+
+    def idle_month(self, facts: Catalog) -> Iterator[LineItem]:
+        if self.min_instances:
+            yield from self._priced(facts, hours=MONTH_H * self.min_instances)
+
+    def _priced(self, facts: Catalog, *, hours: float) -> Iterator[LineItem]:
+        sku = f"cloud-run-{self.accelerator.id}" + ("-zonal-redundancy" if self.zonal_redundancy else "")
+        yield price_line(facts, "GPU", self.accelerator.devices * hours, sku, self.region)
+        yield price_line(facts, "vCPU", self.cpu * hours, "cloud-run-vcpu", self.region)
+        yield price_line(facts, "memory", self.memory_gib * hours, "cloud-run-memory", self.region)
+
+    def quotas(self, facts: Catalog) -> Iterator[QuotaNeed]:
+        """Return what all instances need together: Cloud Run refuses a service that could grow beyond its quotas."""
+        limits = limits_of(self.accelerator)
+        gpus = limits.quota_zonal_redundancy if self.zonal_redundancy else limits.quota
+        for name, size in ((gpus, self.accelerator.devices), (MEMORY, self.memory_gib), (CPU, self.cpu)):
+            yield QuotaNeed(facts.quotas[name], self.region, self.max_instances * size)
+
+    def quota_warnings(self, needs: Sequence[QuotaNeed]) -> Iterator[Fault]:
+        return check_quotas(needs, limits_of(self.accelerator), self.max_instances)
+
+    def quota_notes(self, needs: Sequence[QuotaNeed]) -> Iterator[str]:
+        return update_note(needs)
+
+
+def limits_of(accelerator: Accelerator) -> CloudRunLimits:
+    """Return what Cloud Run demands of a container with this GPU. Raises CatalogError where its row does not say."""
+    if accelerator.cloud_run is None:
+        raise CatalogError(f"accelerators.{accelerator.id} is on Cloud Run and has no limits of it")
+    return accelerator.cloud_run

@@ -1,0 +1,51 @@
+"""Compute Engine: one machine with all its GPUs, on demand. It is planned and priced; no component builds it yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from infra.catalog import Accelerator, Catalog
+from infra.planning.cost.price_lines import LineItem, price_line
+from infra.planning.names import region_of
+from infra.planning.performance.startup import StartupEstimate
+from infra.planning.platforms.base import Deployment, Place, Platform
+from infra.planning.settings.declarations import Settings
+
+
+@dataclass(frozen=True)
+class MachinePlan(Deployment):
+    """A machine of Compute Engine in a zone, on demand."""
+
+    accelerator: Accelerator
+    zone: str
+
+    @property
+    def replicas(self) -> int:
+        return 1
+
+    def hour(self, facts: Catalog) -> Iterator[LineItem]:
+        machine = self.accelerator.machine_type or self.accelerator.id
+        yield price_line(facts, machine, 1, machine, region_of(self.zone))
+
+
+class ComputeEnginePlatform(Platform):
+    """Virtual machines with GPUs."""
+
+    id = "compute-engine"
+    where = "on a machine of Compute Engine"
+    without_effect: ClassVar[Mapping[str, str]] = {
+        "tpu": "there are no slices",
+        "scaling": "it is one machine",
+        "probes": "nothing probes it",
+    }
+
+    def place(self, settings: Settings, accelerator: Accelerator) -> Place:
+        zone = accelerator.locations[0]
+        return Place(settings.region or region_of(zone), zone)
+
+    def deployment(
+        self, settings: Settings, accelerator: Accelerator, place: Place, *, max_num_seqs: int, startup: StartupEstimate
+    ) -> MachinePlan:
+        return MachinePlan(accelerator, place.location)

@@ -1,0 +1,118 @@
+"""The TPU slices of a stack: how capacity is asked for, how long it is kept, and what stands before them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from infra.catalog import Accelerator, Catalog
+from infra.errors import CatalogError
+from infra.planning.cost.price_lines import MONTH_H, LineItem, price_line
+from infra.planning.gateway.limits import GatewayPlan, plan_gateway
+from infra.planning.names import region_of
+from infra.planning.platforms.base import Deployment, QuotaNeed
+from infra.planning.settings.cidr import neighbour
+from infra.planning.settings.declarations import Provisioning, Settings
+from infra.planning.units import parse_duration
+
+
+@dataclass(frozen=True)
+class SlicesPlan(Deployment):
+    """The slices of a stack, all alike but for their names, which are part of their identity; and the gateway before them,
+    whose instance is kept and billed by request."""
+
+    names: tuple[str, ...]
+    """`pulumi up` waits for the capacity of the first; a further one joins when it comes."""
+    zone: str
+    accelerator_type: str
+    """As the TPU API spells it, e.g. v6e-4."""
+    runtime_version: str
+    chips: int
+    """Of one slice."""
+    provisioning: Provisioning
+    quota: str
+    """What the chips are counted against."""
+    known_zones: tuple[str, ...]
+    """Zones known to offer this provisioning."""
+    valid_until_duration_s: int
+    """How long the request may stand in the queue."""
+    max_run_duration_s: int | None
+    """None: until it is deleted or, for spot, taken away."""
+    wait_for_capacity_s: int
+    """How long one `pulumi up` waits."""
+    subnet_cidr: str
+    """Range of the machines, beside the gateway's: the gateway can be let in, and no other."""
+    gateway: GatewayPlan
+    gateway_region: str
+
+    @property
+    def region(self) -> str:
+        """The zone's own, wherever the gateway is."""
+        return region_of(self.zone)
+
+    @property
+    def replicas(self) -> int:
+        return len(self.names)
+
+    @property
+    def requests_each(self) -> int:
+        return self.gateway.in_flight_limit // len(self.names)
+
+    @property
+    def ends_after_s(self) -> int | None:
+        return self.max_run_duration_s
+
+    def hour(self, facts: Catalog) -> Iterator[LineItem]:
+        yield self._chips(facts, self.provisioning)
+
+    def idle_month(self, facts: Catalog) -> Iterator[LineItem]:
+        gateway, hours = self.gateway, MONTH_H * self.gateway.min_instances
+        yield price_line(facts, "gateway vCPU", gateway.cpu * hours, "cloud-run-idle-vcpu", self.gateway_region)
+        memory_gib = gateway.memory_mib / 1024
+        yield price_line(facts, "gateway memory", memory_gib * hours, "cloud-run-idle-memory", self.gateway_region)
+
+    def price_notes(self, facts: Catalog) -> Iterator[str]:
+        yield "The gateway is priced between requests; while it forwards some, its CPU costs about ten times as much."
+        if self.provisioning != "spot":
+            return
+        spot, flex = self._chips(facts, "spot"), self._chips(facts, "flex-start")
+        if spot.price.usd > flex.price.usd:
+            yield f"Spot is dearer here than flex-start: ${spot.price.usd} against ${flex.price.usd} a chip-hour."
+
+    def _chips(self, facts: Catalog, provisioning: Provisioning) -> LineItem:
+        return price_line(facts, f"chips, {provisioning}", self.chips, f"v6e-{provisioning}", self.region)
+
+    def quotas(self, facts: Catalog) -> Iterator[QuotaNeed]:
+        for name, place in ((self.quota, self.zone), (regional(self.quota), self.region)):
+            yield QuotaNeed(facts.quotas[name], place, self.replicas * self.chips)
+
+
+def regional(quota: str) -> str:
+    """Return the twin of a quota that counts a whole region; the TPU API asks both."""
+    return quota.replace("PerZone", "PerRegion")
+
+
+def plan_slices(settings: Settings, accelerator: Accelerator, *, gateway_region: str) -> SlicesPlan:
+    """Return the slices of a stack. Raises CatalogError for a machine whose row has no limits of the TPU API."""
+    limits, tpu = accelerator.tpu, settings.tpu
+    if limits is None:
+        raise CatalogError(f"accelerators.{accelerator.id} is a TPU and has no limits of the TPU API")
+    flex = tpu.provisioning == "flex-start"
+    return SlicesPlan(
+        names=tpu.slices,
+        zone=tpu.zone or accelerator.locations[0],
+        accelerator_type=limits.accelerator_type,
+        runtime_version=limits.runtime_version,
+        chips=accelerator.devices,
+        provisioning=tpu.provisioning,
+        quota=limits.quota_on_demand if tpu.provisioning == "on-demand" else limits.quota,
+        known_zones=limits.flex_start_zones if flex else accelerator.locations,
+        valid_until_duration_s=parse_duration(tpu.valid_until_duration),
+        max_run_duration_s=parse_duration(tpu.max_run_duration) if flex else None,
+        wait_for_capacity_s=parse_duration(tpu.wait_for_capacity),
+        subnet_cidr=neighbour(settings.network.subnet_cidr),
+        gateway=plan_gateway(
+            len(tpu.slices), settings.scaling.concurrency, parse_duration(settings.scaling.request_timeout)
+        ),
+        gateway_region=gateway_region,
+    )
