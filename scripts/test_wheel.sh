@@ -22,4 +22,6 @@ for stack in l4 v6e4; do
   cmp "$place/expected.json" "$place/said.json" || { echo "the wheel plans $stack in another way than the checkout"; exit 1; }
 done
 (cd "$place" && empty/bin/gemma4 stacks >/dev/null)
+contents=$("$bin/python" -m zipfile -l "$place"/gemma4-*.whl)
+grep -q '^infra/py.typed ' <<<"$contents" || { echo "the wheel lacks infra/py.typed: type checkers would not look into it"; exit 1; }
 echo "the wheel, in an empty environment, plans l4 and v6e4 as the checkout does"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shlex
@@ -9,11 +10,14 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import click
 import pytest
 import typer.main
+import yaml
 
+from infra.google.logs import LogSource
 from infra.ops.cli import app
 from infra.ops.commands.explain import describe_setting
 from infra.ops.commands.glossary import GLOSSARY, SYNONYMS
@@ -21,19 +25,27 @@ from infra.planning.planner import make_plan
 from infra.planning.report.data import ResourceList, as_json
 from infra.planning.report.diff import changes
 from infra.planning.settings.resolve import known_paths
-from infra.planning.settings.stackfile import stack_names
+from infra.planning.settings.stackfile import read_stack, split_config, stack_names
 from tests.golden import CONFIGURATION, GLOSSARY_PAGE, GOLDEN, glossary
 from tests.projects import ROOT, Capture, command
 
-DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("infra/**/*.md")])
-README = ROOT / "README.md"
+DOCUMENTS = sorted(
+    [*ROOT.glob("*.md"), *(path for room in ("docs", "infra", "containers") for path in ROOT.glob(f"{room}/**/*.md"))]
+)
+README, COMMANDS_PAGE = ROOT / "README.md", ROOT / "docs" / "commands.md"
 SCHEMA = ROOT / "docs" / "plan-schema.md"
 PATHS = {path for path, _ in known_paths()}
 GROUPS = {path.split(".")[0] for path in PATHS}
 MADE_UP = {"mine", "STACK", "KEY"}
 """Names that a reader fills in."""
 
-documents = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+
+def name_of(document: Path) -> str:
+    """Path within the repository."""
+    return str(document.relative_to(ROOT))
+
+
+documents = pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 
 
 def spans(text: str) -> Iterator[str]:
@@ -65,6 +77,29 @@ def named(words: list[str]) -> tuple[str, ...] | None:
     return next((known for known in COMMANDS if tuple(words[: len(known)]) == known), None)
 
 
+OFFLINE = ("plan", "stacks", "recommend", "explain", "models", "machines", "--version")
+
+
+def offline_commands() -> list[str]:
+    """Every command line of the documents that can be run here as it stands: without network and without a word that a
+    reader fills in. What changed once is no command to try."""
+    lines = {
+        re.split(r" \||&&|>", span)[0].strip()
+        for document in DOCUMENTS
+        if document.name != "CHANGELOG.md"
+        for span in spans(document.read_text("utf-8"))
+        if span.startswith("gemma4 ")
+    }
+    return sorted(
+        line
+        for line in lines
+        if line.split()[1] in OFFLINE
+        and not re.match("gemma4 plan( -|$)", line)
+        and not MADE_UP & set(line.split())
+        and not re.search(r"\b[A-Z_]{3,}\b", line)
+    )
+
+
 class TestCommands:
     @documents
     def test_every_command_with_every_option_exists(self, document: Path) -> None:
@@ -73,35 +108,44 @@ class TestCommands:
                 continue
             words = shlex.split(span.partition(" | ")[0].partition(" && ")[0])[1:]
             known = named(words)
-            assert known or words[0] == "tpu", f"{document.name}: {span}"
+            assert known or words[0] == "tpu", f"{name_of(document)}: {span}"
             options = (
-                {name for one in COMMANDS[known].params for name in (*one.opts, *one.secondary_opts)}
+                {"--help", *(name for one in COMMANDS[known].params for name in (*one.opts, *one.secondary_opts))}
                 if known
                 else set()
             )
-            for word in words:
-                assert not word.startswith("--") or word.partition("=")[0] in options, f"{document.name}: {span}"
+            for word in [] if known == ("explain",) else words:  # which explains flags of vLLM too
+                assert not word.startswith("--") or word.partition("=")[0] in options, f"{name_of(document)}: {span}"
 
-    def test_every_command_stands_in_the_readme(self) -> None:
-        shown = [shlex.split(span)[1:] for span in spans(README.read_text("utf-8")) if span.startswith("gemma4 ")]
+    def test_every_command_stands_on_the_page_of_commands(self) -> None:
+        shown = [
+            shlex.split(span)[1:] for span in spans(COMMANDS_PAGE.read_text("utf-8")) if span.startswith("gemma4 ")
+        ]
         assert {named(words) for words in shown if words} >= set(COMMANDS)
+
+    @pytest.mark.parametrize("line", offline_commands())
+    def test_every_command_that_needs_no_network_ends_well(self, line: str, capsys: Capture) -> None:
+        with contextlib.chdir(ROOT):
+            answer = command(capsys)(*shlex.split(line)[1:])
+        assert answer.code == 0, answer.err
+        assert answer.out
 
     @documents
     def test_every_make_target_exists(self, document: Path) -> None:
         targets = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
         for span in spans(document.read_text("utf-8")):
             if re.match(r"make [a-z]", span):
-                assert span.split()[1] in targets, f"{document.name}: {span}"
+                assert span.split()[1] in targets, f"{name_of(document)}: {span}"
 
     @documents
     def test_every_stack_exists(self, document: Path) -> None:
         known = {*stack_names(ROOT), *MADE_UP}
         for span in spans(document.read_text("utf-8")):
             stacks = re.findall(
-                r"STACK=(\S+)|pulumi \S.* -s (\S+)|gemma4 (?:plan|status|zones|tpu \w+) ([a-z]\S*)", span
+                r"STACK=(\S+)|pulumi \S.* -s ([\w-]+)|gemma4 (?:plan|status|zones|tpu \w+) ([a-z]\S*)", span
             )
             for stack in (name for names in stacks for name in names if name):
-                assert stack in known, f"{document.name}: {span}"
+                assert stack in known, f"{name_of(document)}: {span}"
 
 
 class TestKeys:
@@ -115,7 +159,21 @@ class TestKeys:
                 (".toml", ".json", ".yaml", ".py")
             )
             if (dotted and key.split(".")[0] in GROUPS) or (span.startswith("gemma4:") and key):
-                assert key in PATHS, f"{document.name}: {span}"
+                assert key in PATHS, f"{name_of(document)}: {span}"
+
+    @documents
+    def test_every_setting_that_a_command_sets_exists(self, document: Path) -> None:
+        for span in spans(document.read_text("utf-8")):
+            if span.startswith(("pulumi config", "gemma4 plan")):
+                for key in re.findall(r"gemma4:([\w.]+)|--set '?([\w.]+)=", span):
+                    assert "".join(key) in PATHS, f"{name_of(document)}: {span}"
+
+    @documents
+    def test_every_stack_file_holds_known_settings(self, document: Path) -> None:
+        for block in re.findall(r"```yaml\n(config:.*?)```", document.read_text("utf-8"), re.DOTALL):
+            for key, value in split_config(yaml.safe_load(block)["config"])[0].items():
+                found = [f"{key}.{inner}" for inner in value] if isinstance(value, Mapping) else [key]
+                assert set(found) <= PATHS, f"{name_of(document)}: {found}"
 
     def test_the_reference_has_every_setting_once_and_no_other(self) -> None:
         leaves = [
@@ -135,14 +193,35 @@ class TestFiles:
         ).stdout.split()
         folders = {str(parent) for name in tracked for parent in Path(name).parents}
         for span in spans(document.read_text("utf-8")):
-            if re.fullmatch(r"[\w.-]+(/[\w.*-]+)+/?", span) and span.split("/")[0] in folders | {"."}:
-                assert list(ROOT.glob(span.rstrip("/"))), f"{document.name}: {span}"
+            for word in span.split():
+                if re.fullmatch(r"[\w.-]+(/[\w.*-]+)+/?", word) and word.split("/")[0] in folders | {"."}:
+                    assert list(ROOT.glob(word.rstrip("/"))), f"{name_of(document)}: {span}"
 
     @documents
     def test_every_link_to_a_file_leads_somewhere(self, document: Path) -> None:
         for target in re.findall(r"\]\(([^)#]+)\)", document.read_text("utf-8")):
             if "://" not in target:
-                assert (document.parent / target).exists(), f"{document.name}: {target}"
+                assert (document.parent / target).exists(), f"{name_of(document)}: {target}"
+
+    def test_every_page_is_reached_from_the_readme(self) -> None:
+        seen, ahead = {README}, [README]
+        while ahead:
+            page = ahead.pop()
+            for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text("utf-8")):
+                path = (page.parent / target).resolve()
+                found = sorted(path.glob("*.md")) if path.is_dir() else [path]
+                ahead += [one for one in found if one in DOCUMENTS and one not in seen]
+                seen.update(ahead)
+        assert [name_of(page) for page in DOCUMENTS if page not in seen] == []
+
+    def test_every_link_to_a_heading_leads_somewhere(self) -> None:
+        for document in DOCUMENTS:
+            for target, heading in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", document.read_text("utf-8")):
+                text = ((document.parent / target) if target else document).read_text("utf-8")
+                headings = [
+                    re.sub(r"[^\w -]", "", line.lower()) for line in re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+                ]
+                assert heading in [line.replace(" ", "-") for line in headings], f"{name_of(document)}: #{heading}"
 
     def test_decisions_are_numbered_without_a_gap(self) -> None:
         names = sorted(path.name for path in (ROOT / "docs" / "decisions").glob("*.md"))
@@ -159,6 +238,54 @@ class TestFiles:
                 ["git", "grep", "-l", "-I", host], cwd=ROOT, capture_output=True, text=True, check=False
             )
             assert found.stdout == ""
+
+
+LOGS = [
+    LogSource.service("gemma4-l4", "us-east4"),
+    LogSource.job("gemma4-l4-stage", "us-east4"),
+    LogSource.slice("gemma4-v6e4-blue", "us-east5-a"),
+    LogSource.service("gemma4-v6e4", "us-east5"),
+]
+
+
+class TestWhatIsAskedOfGoogle:
+    @documents
+    def test_a_log_is_asked_for_as_the_program_asks(self, document: Path) -> None:
+        for span in spans(document.read_text("utf-8")):
+            if span.startswith("gcloud logging read"):
+                assert shlex.split(span)[3] in {log.query() for log in LOGS}, f"{name_of(document)}: {span}"
+
+    def test_names_are_those_of_the_shipped_stacks(self) -> None:
+        names = {name: make_plan(name, read_stack(ROOT, name).settings).names for name in ("l4", "v6e4")}
+        asked = {value for log in LOGS for key, value in log.resource_labels.items() if key.endswith(("_name", "_id"))}
+        assert asked == {names["l4"].prefix, names["l4"].stager, names["v6e4"].prefix, names["v6e4"].slice("blue")}
+
+    @documents
+    def test_every_command_names_the_project(self, document: Path) -> None:
+        """gcloud's own default project may be another one."""
+        if document.parent == ROOT / "docs" / "decisions" or document.name == "CHANGELOG.md":
+            return
+        for span in spans(document.read_text("utf-8")):
+            if re.match(r"gcloud (run|logging|secrets|compute|alpha compute|services) \S+ \S", span):
+                assert "--project " in span, f"{name_of(document)}: {span}"
+
+
+class TestThePicture:
+    picture = ElementTree.parse(ROOT / "docs" / "architecture.svg").getroot()
+
+    def test_holds_its_words_as_text_and_says_what_it_shows(self) -> None:
+        tags = [element.tag.rpartition("}")[2] for element in self.picture.iter()]
+        assert tags.count("text") > 10
+        assert not {"image", "foreignObject", "script"} & set(tags)
+        assert {"title", "desc"} <= set(tags)
+        assert re.search(r"!\[[^\]]{80,}\]\(docs/architecture\.svg\)", README.read_text("utf-8"))
+
+    def test_has_every_colour_for_light_and_for_dark(self) -> None:
+        style = next(element.text or "" for element in self.picture.iter() if element.tag.endswith("style"))
+        light, _, dark = style.partition("@media (prefers-color-scheme: dark)")
+        used = {name for element in self.picture.iter() for name in element.get("class", "").split()}
+        for half in (light, dark):
+            assert set(re.findall(r"\.(\w+) {[^}]*(?:fill|stroke): #", half)) == used
 
 
 class TestTheGlossary:

@@ -29,7 +29,7 @@ class TestTouchedStacks:
         assert touched(["Pulumi.l4.yaml", "README.md"], STACKS) == ["l4"]
 
     def test_are_none_after_a_change_of_words(self) -> None:
-        assert touched(["README.md", "docs/operations.md"], STACKS) == []
+        assert touched(["README.md", "docs/troubleshooting.md"], STACKS) == []
 
 
 class TestRemovedStacks:

@@ -58,7 +58,7 @@ def driver_note(accelerator: Accelerator) -> Iterator[str]:
         yield (
             "Unverified: vLLM's images are built for CUDA 13, and Cloud Run's L4 hosts were seen with drivers of 535 and of "
             "580, without notice. The container chooses its CUDA library by the driver that it finds; reports say that this "
-            "works and that it does not (serving.cudaCompatibility, docs/operations.md)."
+            "works and that it does not (serving.cudaCompatibility, docs/troubleshooting.md)."
         )
 
 
@@ -68,7 +68,7 @@ def unseen_image_note(settings: Settings, image: ImageRef) -> Iterator[str]:
         yield (
             f"Unverified: nobody has looked whether {image.upstream} exists, and a slice is paid for before its machine pulls "
             "it. `gemma4 pin tpu` looks, for nothing, and pins it; where it finds none, name another image under "
-            "images.serving (docs/operations.md)."
+            "images.serving (docs/first-deployment.md)."
         )
 
 

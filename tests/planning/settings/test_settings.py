@@ -153,7 +153,7 @@ class TestAllWaysOfWritingMeanTheSame:
 
     @pytest.mark.parametrize("row", [row for row in LEAVES if row["example"] is not None], ids=lambda row: row["key"])
     def test_a_dotted_name_is_a_member_of_its_group(self, row: dict[str, Any], tmp_path: Path) -> None:
-        """As messages and docs/operations.md spell it, and as `pulumi config set` without --path writes it: as text."""
+        """As messages spell it, and as `pulumi config set` without --path writes it: as text."""
         path, example = row["key"], PAIR.get(row["key"], row["example"])
         text = example if isinstance(example, str) else json.dumps(example)
         head = "\n".join(f"gemma4:{key}: {value}" for key, value in PAIR.items() if key != path)
