@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import hashlib
 import json
 import logging
 import os
@@ -84,7 +85,10 @@ def resource_list(root: Path, planned: Planned) -> ResourceList:
     run = run_program(root, planned.plan.stack, config)
     if run.exit_code:
         raise Gemma4Error("the program stopped, so its resources are not known: " + "; ".join(run.messages))
-    rows = tuple(ResourceRow(item.type, item.name, _component(item, run)) for item in run.resources)
+    rows = tuple(
+        ResourceRow(item.type, item.name, _component(item, run), _shown_inputs(item, root), _options(item))
+        for item in run.resources
+    )
     # Registrations race each other; the list must not.
     return ResourceList(tuple(sorted(rows, key=lambda row: (row.component, row.type, row.name))))
 
@@ -93,6 +97,44 @@ def _component(item: Registration, run: Run) -> str:
     """Name of the component that owns a resource; empty for the stack and for the components themselves."""
     owner = next((other for other in run.resources if other.urn == item.parent), None)
     return "" if owner is None or owner.type == _STACK_TYPE else owner.name
+
+
+_OWN_WORDS = ("__provider", "urn")
+"""Inputs of dynamic resources that say nothing of the cloud: the provider's code, and the resource's own address."""
+LONGEST_INPUT = 2000
+"""Characters of a text that a plan holds whole, unless it is a JSON object; of a longer one it holds length and SHA-256."""
+
+
+def _shown_inputs(item: Registration, root: Path) -> dict[str, Any]:
+    """The inputs as JSON data: the same from run to run and from machine to machine, and never a whole archive."""
+    return {key: _as_data(value, root) for key, value in sorted(item.inputs.items()) if key not in _OWN_WORDS}
+
+
+def _as_data(value: Any, root: Path) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _as_data(inner, root) for key, inner in sorted(value.items())}
+    if isinstance(value, list):
+        return [_as_data(inner, root) for inner in value]
+    if isinstance(value, pulumi.FileAsset | pulumi.FileArchive) and (root / value.path).is_file():
+        return f"[file {Path(value.path).name}, {_digest((root / value.path).read_bytes())}]"
+    if isinstance(value, pulumi.AssetArchive):
+        return {name: _as_data(inner, root) for name, inner in sorted(value.assets.items())}
+    if isinstance(value, pulumi.Asset | pulumi.Archive):
+        return f"[{type(value).__name__}, {_digest(json.dumps(vars(value), sort_keys=True, default=str).encode())}]"
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, str) and len(value) > LONGEST_INPUT and not value.startswith("{"):
+        return f"[text of {len(value):,} characters, {_digest(value.encode())}]"
+    return value
+
+
+def _digest(content: bytes) -> str:
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+def _options(item: Registration) -> dict[str, Any]:
+    options = {"protect": item.protect, "timeouts": dict(item.timeouts), "ignoreChanges": sorted(item.ignore_changes)}
+    return {name: value for name, value in options.items() if value}
 
 
 def _run(root: Path, stack: str, config: Mapping[str, Any], preview: bool, outputs: Outputs | None) -> Run:

@@ -59,9 +59,11 @@ def _comparison(name: str, root: Path, *, resources: bool) -> dict[str, Any]:
 def _print_json(planned: Planned, listed: ResourceList | None, before: dict[str, object] | None) -> None:
     data = as_json(planned.plan, listed)
     if before is not None:
-        from infra.planning.report.diff import changes
+        from infra.planning.report.diff import compare
 
-        data["diff"] = [change.as_json() for change in changes(before, data)]
+        found = compare(before, data)
+        data["comparison"] = found.as_json()
+        data["diff"] = [change.as_json() for change in found.changes]
     print(json.dumps(data, indent=2))
 
 

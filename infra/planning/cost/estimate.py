@@ -35,6 +35,16 @@ class Rental(ABC):
         return ()
 
     @property
+    def kept_replicas(self) -> int:
+        """Replicas that `idle_month` prices: they run whether requests come or not."""
+        return 0
+
+    @property
+    def always_running(self) -> int:
+        """The fewest replicas that are paid for around the clock."""
+        return self.replicas if self.ends_after_s is None else 0
+
+    @property
     def ends_after_s(self) -> int | None:
         """Seconds after which a replica ends by itself; None where nothing ends."""
         return None

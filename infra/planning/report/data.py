@@ -6,12 +6,15 @@ Numbers are not rounded for reading, and a refused plan has null for what only a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
+
+from pydantic import BaseModel
 
 from infra.errors import Fault
 from infra.planning.cost.estimate import CostEstimate
-from infra.planning.cost.price_lines import LineItem
+from infra.planning.cost.price_lines import MONTH_H, LineItem
 from infra.planning.performance.speed import Rate
 from infra.planning.plan import Plan
 from infra.planning.platforms.base import QuotaNeed
@@ -28,6 +31,11 @@ class ResourceRow:
     type: str
     name: str
     component: str
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    """What the program sets, as JSON data: secrets, values that only the cloud knows, files and very long texts stand as
+    marks."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """How Pulumi treats it where that is not the usual way: `protect`, `timeouts`, `ignoreChanges`."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +89,7 @@ def as_json(plan: Plan, resources: ResourceList | None = None) -> dict[str, Any]
         "probes": _probes(plan),
         "slices": _slices(plan.deployment) if isinstance(plan.deployment, SlicesPlan) else None,
         "quotas": [_quota(need) for need in plan.quotas],
-        "cost": _cost(plan.cost, plan.refused),
+        "cost": {**_cost(plan.cost, plan.refused), "wholeStack": _whole_stack(plan)},
         "vllm": {
             "version": plan.server.image_version,
             "countedAs": plan.server.vllm_version,
@@ -103,6 +111,7 @@ def as_json(plan: Plan, resources: ResourceList | None = None) -> dict[str, Any]
         "warnings": [_fault(fault) for fault in plan.warnings],
         "notes": list(plan.notes),
         "origins": {path: origin.value for path, origin in plan.origins.items()},
+        "settings": setting_values(plan.settings),
     }
 
 
@@ -263,6 +272,32 @@ def _cost(cost: CostEstimate, refused: bool) -> dict[str, Any]:
     }
 
 
+def _whole_stack(plan: Plan) -> dict[str, Any]:
+    """All replicas together: the fewest and the most that may run, by the hour and for a month of such hours."""
+    cost, least, counted = plan.cost, plan.deployment.always_running, plan.deployment.kept_replicas
+    hour = cost.usd_per_hour
+    return {
+        "replicas": {"least": least, "most": cost.replicas},
+        "usdPerHour": {count: exact(hour * n) for count, n in (("least", least), ("most", cost.replicas))},
+        "usdPerMonth": {
+            count: exact(cost.usd_per_month_idle + MONTH_H * hour * (n - counted))
+            for count, n in (("least", least), ("most", cost.replicas))
+        },
+    }
+
+
+def setting_values(settings: BaseModel, prefix: str = "") -> dict[str, Any]:
+    """Every setting by its dotted path, as JSON data, defaults included; null where the planner or vLLM chooses."""
+    values: dict[str, Any] = {}
+    for name, declared in type(settings).model_fields.items():
+        path, value = prefix + (declared.alias or name), getattr(settings, name)
+        if isinstance(value, BaseModel):
+            values |= setting_values(value, f"{path}.")
+        else:
+            values[path] = list(value) if isinstance(value, tuple) else value
+    return values
+
+
 def _line(item: LineItem) -> dict[str, Any]:
     return {
         "label": item.label,
@@ -275,8 +310,14 @@ def _line(item: LineItem) -> dict[str, Any]:
     }
 
 
-def _resource(row: ResourceRow) -> dict[str, str]:
-    return {"type": row.type, "name": row.name, "component": row.component}
+def _resource(row: ResourceRow) -> dict[str, Any]:
+    return {
+        "type": row.type,
+        "name": row.name,
+        "component": row.component,
+        "inputs": dict(row.inputs),
+        "options": dict(row.options),
+    }
 
 
 def _fault(fault: Fault) -> dict[str, str]:

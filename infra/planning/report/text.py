@@ -11,12 +11,12 @@ from rich.text import Text
 
 from infra.planning.plan import Plan
 from infra.planning.report.data import ResourceList, as_json
-from infra.planning.report.diff import COMPARED, changes
+from infra.planning.report.diff import compare
+from infra.planning.report.diff_text import comparison_parts
 from infra.planning.report.rows import command_lines, plan_rows, resource_lines, title, wrapper_lines
 from infra.planning.report.terminal import plain, show
 from infra.planning.settings.resolve import Origin
 
-_TONES = {"better": "green", "worse": "red", "": ""}
 _VERDICTS = {"fits": "green", "tight": "yellow", "refused": "red"}
 
 
@@ -38,7 +38,7 @@ def _parts(plan: Plan, resources: ResourceList | None, before: Mapping[str, Any]
     yield head
     yield ""
     if before is not None:
-        yield _changes(plan, resources, before)
+        yield from comparison_parts(compare(before, as_json(plan, resources)), plan.stack)
         yield ""
     yield _body(plan, resources)
 
@@ -77,15 +77,3 @@ def _not_written(plan: Plan, key: str) -> str:
     """Who set what is refused, where its reader did not."""
     who = _NOT_WRITTEN.get(plan.origins.get(key, Origin.STACK_FILE))
     return f" ({key} {who}.)" if who else ""
-
-
-def _changes(plan: Plan, resources: ResourceList | None, before: Mapping[str, Any]) -> RenderableType:
-    found = changes(before, as_json(plan, resources))
-    if not found:
-        return f"No change against {before['stack']}. {COMPARED}"
-    table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
-    for column in ("change", str(before["stack"]), plan.stack if plan.stack != before["stack"] else "now"):
-        table.add_column(column, overflow="fold")
-    for change in found:
-        table.add_row(change.subject, Text(change.before), Text(change.after, style=_TONES[change.tone]))
-    return table

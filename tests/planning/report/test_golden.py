@@ -8,7 +8,7 @@ import json
 import pytest
 
 from infra.planning.settings.stackfile import stack_names
-from tests.golden import CONFIGURATION, GOLDEN, configuration, output
+from tests.golden import CONFIGURATION, GOLDEN, configuration, golden_plan
 from tests.projects import ROOT
 
 MOST_LINES = 60
@@ -25,7 +25,7 @@ def difference(before: str, after: str, name: str) -> str:
 def test_a_stack_is_planned_as_it_was(name: str) -> None:
     path = GOLDEN / f"{name}.json"
     assert path.is_file(), f"{path.name} is missing: make golden"
-    before, after = path.read_text("utf-8"), output("plan", name, "--json")
+    before, after = path.read_text("utf-8"), golden_plan(name)
     if before != after:
         pytest.fail(difference(before, after, f"tests/golden/{path.name}"), pytrace=False)
 

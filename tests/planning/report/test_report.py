@@ -16,7 +16,7 @@ from rich.table import Table
 from infra.planning.plan import Plan
 from infra.planning.planner import make_plan
 from infra.planning.report.data import ResourceList, ResourceRow, as_json
-from infra.planning.report.diff import COMPARED, changes
+from infra.planning.report.diff import changes
 from infra.planning.report.markdown import MARKER, as_markdown
 from infra.planning.report.rows import command_lines, plan_rows, resource_lines
 from infra.planning.report.terminal import WIDTH, Fitting
@@ -233,7 +233,7 @@ class TestRefusals:
     def test_a_diff_with_one_has_no_figure_of_it(self, name: str) -> None:
         found = {c.subject: c for c in changes(data("l4"), data("l4", **self.REFUSED[name]))}
         assert found["Verdict"].after == "refused"
-        for subject in ("KV cache", "Capacity", "Speed as planned", "Start from zero", "$/hour running"):
+        for subject in ("KV cache", "Requests held", "Speed as planned", "Start from zero", "$/hour, whole stack"):
             assert (found[subject].after, found[subject].tone) == ("", "")
 
 
@@ -284,7 +284,7 @@ class TestMoreThanFits:
         assert reaching < plan.server.max_num_seqs <= plan.requests_held
         assert plan.speed.planned.requests == plan.cost.planned_requests == reaching
         found = {c.subject: c for c in changes(data(name), data(name, **typed))}
-        assert found["Requests at once"].after.split()[0] == str(reaching)
+        assert found["Requests at once"].after.split()[0].replace(",", "") == str(reaching)
         assert f"runs {reaching} of maxNumSeqs {plan.server.max_num_seqs} at once" in " ".join(text(plan).split())
 
 
@@ -343,104 +343,7 @@ class TestComment:
         assert "| --max-model-len | 8192 | 4096 |" in comment
 
     def test_no_change_is_a_sentence(self) -> None:
-        assert "No change against `l4`." in as_markdown(shipped("l4"), None, data("l4"))
-
-
-PAIRS = [(one, other) for one in NAMES for other in NAMES if one < other]
-
-
-class TestDifference:
-    @pytest.mark.parametrize("name", NAMES)
-    def test_a_plan_does_not_differ_from_itself(self, name: str) -> None:
-        assert changes(data(name, RESOURCES), data(name, RESOURCES)) == []
-
-    @pytest.mark.parametrize(("one", "other"), PAIRS)
-    def test_it_is_the_same_both_ways_round(self, one: str, other: str) -> None:
-        opposite = {"better": "worse", "worse": "better", "": ""}
-
-        def bare(shown: str) -> str:
-            return re.sub(r" \([+-]\d+ %\)$", "", shown)
-
-        there = {(c.subject, bare(c.before), bare(c.after), c.tone) for c in changes(data(one), data(other))}
-        back = {(c.subject, bare(c.after), bare(c.before), opposite[c.tone]) for c in changes(data(other), data(one))}
-        assert there == back
-
-    def test_it_is_the_same_from_a_saved_plan(self) -> None:
-        saved = json.loads(json.dumps(data("rtx6000", RESOURCES)))
-        assert changes(saved, data("l4", RESOURCES)) == changes(data("rtx6000", RESOURCES), data("l4", RESOURCES))
-
-    @pytest.mark.parametrize("name", NAMES)
-    def test_its_figures_are_those_of_the_plan_in_words(self, name: str) -> None:
-        shown = " ".join(line for _, lines in plan_rows(shipped(name)) for line in lines)
-        other = "l4" if name != "l4" else "v6e4"
-        told = {c.subject: c.after.rpartition(" (")[0] or c.after for c in changes(data(other), data(name))}
-        for subject in ("Speed alone", "First token", "Start from zero", "$/hour running", "$/M output tokens"):
-            assert told.get(subject, "") in shown, subject
-
-    def test_a_percentage_is_that_of_unrounded_figures(self) -> None:
-        after = data("v6e1", serving__maxNumSeqs=200)
-        prices = [one["cost"]["usdPerMillionOutputTokens"]["planned"]["mid"] for one in (data("v6e1"), after)]
-        (found,) = (c for c in changes(data("v6e1"), after) if c.subject == "$/M output tokens")
-        assert (found.before, found.after) == ("≈ $0.023", f"≈ $0.027 ({100 * (prices[1] / prices[0] - 1):+.0f} %)")
-        assert 15 < 100 * (prices[1] / prices[0] - 1) < 18
-
-    def test_a_refusal_is_worse_and_comes_first(self) -> None:
-        found = changes(data("l4"), data("l4", region="europe-north1"))
-        assert (found[0].subject, found[0].before, found[0].after, found[0].tone) == (
-            "Verdict",
-            "fits",
-            "refused",
-            "worse",
-        )
-
-    def test_a_price_that_rises_is_worse_and_more_held_requests_are_better(self) -> None:
-        tones = {c.subject: c.tone for c in changes(data("l4"), data("rtx6000"))}
-        assert tones["$/hour running"] == "worse"
-        assert tones["Requests held"] == tones["KV cache"] == "better"
-
-    def test_more_instances_are_a_change(self) -> None:
-        found = changes(data("l4"), data("l4", scaling__maxInstances=2))
-        assert [(c.subject, c.before, c.after) for c in found] == [("Replicas at most", "1", "2 (+100 %)")]
-
-    def test_no_change_is_said_of_what_is_compared(self) -> None:
-        after = data("l4", scaling__requestTimeout="5m")
-        assert changes(data("l4"), after) == []
-        assert f"No change against `l4`. {COMPARED}" in as_markdown(shipped("l4"), None, data("l4"))
-
-    def test_a_longer_context_in_the_same_memory_is_not_called_better(self) -> None:
-        found = {c.subject: c for c in changes(data("l4"), data("l4", serving__maxModelLen=16384))}
-        assert (found["Capacity"].before, found["Capacity"].tone) == ("105,531 tokens", "")
-        lengths = found["Requests of full length"]
-        assert (lengths.before, lengths.after, lengths.tone) == ("12.9", "12.0 (-7 %)", "")
-        assert set(found) == {"Capacity", "Requests of full length", "--max-model-len"}
-
-    def test_flags_variables_callers_and_resources_are_compared(self) -> None:
-        after = data(
-            "l4",
-            ResourceList(RESOURCES.rows[:3]),
-            serving__reasoning=False,
-            serving__env={"A": "1"},
-            access__invokers=["group:ml@example.com"],
-            access__deployers=["user:me@example.com"],
-        )
-        found = {c.subject: (c.before, c.after) for c in changes(data("l4", RESOURCES), after)}
-        assert found["--reasoning-parser"] == ("gemma4", "")
-        assert found["A"] == ("", "1")
-        assert found["May call"] == ("", "group:ml@example.com")
-        assert found["May deploy"] == ("", "user:me@example.com")
-        assert found["Resources"] == ("3", "2")
-        assert found["- gcp:compute/subnetwork:Subnetwork"] == ("network-subnet", "")
-
-    def test_the_choice_of_the_driver_library_is_compared_without_its_script(self) -> None:
-        found = changes(data("l4"), data("l4", serving__cudaCompatibility="never"))
-        assert [(c.subject, c.before, c.after) for c in found] == [("CUDA compatibility", "auto", "never")]
-
-    def test_the_hash_is_no_news(self) -> None:
-        subjects = {c.subject for c in changes(data("l4"), data("l4", serving__maxModelLen=4096))}
-        assert "--served-model-name" not in subjects
-
-    def test_without_a_list_on_one_side_resources_are_not_compared(self) -> None:
-        assert not [c for c in changes(data("l4"), data("l4", RESOURCES)) if "Resources" in c.subject]
+        assert "No change against l4" in as_markdown(shipped("l4"), None, data("l4"))
 
 
 class TestATableThatFits:

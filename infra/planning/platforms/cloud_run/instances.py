@@ -36,6 +36,14 @@ class InstancesPlan(Deployment):
         return self.max_instances
 
     @property
+    def kept_replicas(self) -> int:
+        return self.min_instances
+
+    @property
+    def always_running(self) -> int:
+        return self.min_instances
+
+    @property
     def requests_each(self) -> int:
         return self.concurrency
 

@@ -1,0 +1,48 @@
+"""A comparison of two plans for a terminal: the price first, what happens to what runs, then a table for each section."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from infra.planning.report.diff import SECTIONS, Change, Comparison
+
+WIDEST = 72
+"""Characters of a value; a longer one is cut in its middle, and stands whole in the JSON."""
+_TONES = {"better": "green", "worse": "red", "": ""}
+
+
+def comparison_parts(comparison: Comparison, stack: str) -> Iterator[RenderableType]:
+    """Yield the comparison in reading order. Figures without a row of their own are counted, unless all else is the same."""
+    yield Text(comparison.verdict, style="bold")
+    if not comparison.changes:
+        return
+    yield Text(comparison.price, style="bold")
+    for effect in comparison.effects:
+        yield f"· {effect}"
+    for change in comparison.changes:
+        if change.section == "warnings":
+            yield f"{'no longer' if change.before else 'new'}: {change.subject.lower()} {change.before or change.after}"
+    told = [change for change in comparison.changes if change.section not in ("warnings", "other")]
+    rest = sum(change.section == "other" for change in comparison.changes)
+    yield ""
+    yield _table(told or comparison.changes, comparison.against, stack if stack != comparison.against else "now")
+    if told and rest:
+        yield f"{rest} further figure{'s' if rest > 1 else ''} and words differ: --json lists them in `diff`."
+
+
+def _table(changes: list[Change] | tuple[Change, ...], before: str, after: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
+    for column in ("change", before, after):
+        table.add_column(column, overflow="fold")
+    section = ""
+    for change in changes:
+        if change.section != section:
+            table.add_row(Text(SECTIONS[change.section], style="bold"))
+            section = change.section
+        old, new = change.brief(WIDEST)
+        table.add_row(change.subject, Text(old), Text(new, style=_TONES[change.tone]))
+    return table

@@ -1,0 +1,162 @@
+"""What a change does to what is already running, as far as it is known from the inputs of two plans' resources.
+
+Knowledge of Pulumi's providers stands in `_REPLACES` and `_TOLD`: which inputs a resource cannot change in place, and what
+an update of it means to those who use the stack. Where nothing is known, nothing is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from infra.planning.report.properties import properties
+from infra.planning.units import read_duration
+
+Json = Mapping[str, Any]
+
+_PLACE = ("location", "region", "zone", "project")
+_REPLACES: Mapping[str, tuple[str, ...]] = {
+    "gcp:cloudrunv2/service:Service": ("name", *_PLACE),
+    "gcp:cloudrunv2/job:Job": ("name", *_PLACE),
+    "gcp:storage/bucket:Bucket": ("name", *_PLACE),
+    "gcp:artifactregistry/repository:Repository": ("repositoryId", *_PLACE),
+    "gcp:compute/network:Network": ("name", *_PLACE),
+    "gcp:compute/subnetwork:Subnetwork": ("name", "network", *_PLACE),
+    "gcp:serviceaccount/account:Account": ("accountId", *_PLACE),
+    "pulumi-python:dynamic/gemma4:TpuQueuedResource": (
+        "project",
+        "zone",
+        "queued_id",
+        "accelerator_type",
+        "runtime_version",
+        "network",
+        "subnetwork",
+        "service_account",
+        "provisioning",
+        "max_run_duration_s",
+    ),
+}
+"""By type, the inputs whose change replaces the resource."""
+
+
+def effects_on_running(before: Json, after: Json) -> Iterator[str]:
+    """Yield one sentence for each thing that happens to a running stack; none where the resources cannot be compared."""
+    if after["verdict"] == "refused":
+        yield "Refused: `pulumi up` stops before it touches anything, so what runs goes on as it is."
+        return
+    if any(plan.get("resources") is None or plan.get("resourcesMissing") for plan in (before, after)):
+        return
+    old, new = ({(row["type"], row["name"]): row for row in plan["resources"]} for plan in (before, after))
+    for key, row in new.items():
+        if key in old and (changed := _changed(old[key], row)):
+            kind, name = key
+            fixed = [path for path in changed if path.partition(".")[0] in _REPLACES.get(kind, ())]
+            if fixed and kind in _REPLACED:
+                yield _REPLACED[kind](name, fixed, after)
+            elif fixed:
+                yield f"{name} is replaced: {', '.join(fixed)} cannot change in place."
+            elif kind in _UPDATED:
+                yield from _UPDATED[kind](changed, old[key], row, after)
+    for kind, name in (key for key in old if key not in new):
+        if kind in _DELETED:
+            yield _DELETED[kind].format(name=name)
+
+
+def _changed(before: Json, after: Json) -> list[str]:
+    """Return the paths of the inputs that differ."""
+    old, new = (dict(properties(row.get("inputs") or {})) for row in (before, after))
+    return [path for path in sorted({*old, *new}) if (path in old) != (path in new) or old.get(path) != new.get(path)]
+
+
+def _service_replaced(name: str, fixed: list[str], after: Json) -> str:
+    del after
+    return (
+        f"{name} is deleted and made anew ({', '.join(fixed)} cannot change in place): an outage until the new one is ready, "
+        "and another URL unless only the name stays."
+    )
+
+
+def _slice_replaced(name: str, fixed: list[str], after: Json) -> str:
+    allowed = (after.get("settings") or {}).get("tpu.replaceActive")
+    keys = ", ".join(fixed)
+    if not allowed:
+        return (
+            f"{name}: a change of {keys} gives the slice back; while it may be serving, `pulumi up` refuses that unless "
+            "tpu.replaceActive is true."
+        )
+    start = _mid(after, "fromZeroS")
+    lasts = f" and ≈ {read_duration(start)} to start" if start else ""
+    return f"{name}: the slice is given back and asked for anew ({keys}): an outage of the wait in the queue{lasts}."
+
+
+def _bucket_replaced(name: str, fixed: list[str], after: Json) -> str:
+    del after
+    return f"{name} is replaced ({', '.join(fixed)} cannot change in place): the weights are copied anew into another bucket."
+
+
+_REPLACED: Mapping[str, Callable[[str, list[str], Json], str]] = {
+    "gcp:cloudrunv2/service:Service": _service_replaced,
+    "pulumi-python:dynamic/gemma4:TpuQueuedResource": _slice_replaced,
+    "gcp:storage/bucket:Bucket": _bucket_replaced,
+}
+
+
+def _service_updated(changed: list[str], _old: Json, row: Json, after: Json) -> Iterator[str]:
+    if not any(path.startswith("template.") for path in changed):
+        yield f"{row['name']} is changed in place, without a new revision."
+        return
+    start = "" if after.get("slices") else _start(after)
+    yield f"{row['name']} gets a new revision{start}; the old one answers until the new one is ready."
+
+
+def _start(after: Json) -> str:
+    start = _mid(after, "fromZeroS")
+    return f", ≈ {read_duration(start)} from zero" if start else ""
+
+
+def _spec_updated(changed: list[str], _old: Json, row: Json, after: Json) -> Iterator[str]:
+    if "zone" in changed or "project" in changed:
+        return  # the slice itself is another one
+    if not any(path.startswith("metadata.gemma4-spec") for path in changed):
+        yield f"{row['name']}: attributes of the machine are written in place; what it serves stays."
+        return
+    restart = _mid(after, "restartS")
+    lasts = f" ≈ {read_duration(restart)}" if restart else ""
+    alone = len((after.get("slices") or {}).get("names") or ()) < 2
+    inside = (after.get("access") or {}).get("ingress") == "internal"
+    meanwhile = (
+        "an outage, since no other slice answers meanwhile"
+        if alone
+        else "an outage, since no slice waits for another one that cannot be checked from outside"
+        if inside
+        else "the other slices answer meanwhile"
+    )
+    yield f"{row['name']}: the server on the slice starts anew in place,{lasts}: {meanwhile}."
+
+
+def _copy_updated(changed: list[str], _old: Json, row: Json, after: Json) -> Iterator[str]:
+    if not {"bucket", "prefix"} & {*changed}:
+        yield f"{row['name']}: the staging job runs again and copies only what is missing."
+        return
+    sizes = {one.get("hubId"): one.get("bytes") for one in (after.get("model") or {}).get("weights") or ()}
+    size = sizes.get(row["inputs"].get("repository"))
+    much = f" ({size / 1e9:.0f} GB)" if size else ""
+    yield f"{row['name']}: the weights are copied into another folder{much}; the old copy stays in the bucket and is paid for."
+
+
+_UPDATED: Mapping[str, Callable[[list[str], Json, Json, Json], Iterator[str]]] = {
+    "gcp:cloudrunv2/service:Service": _service_updated,
+    "pulumi-python:dynamic/gemma4:ServingSpec": _spec_updated,
+    "pulumi-python:dynamic/gemma4:WeightsCopy": _copy_updated,
+}
+
+_DELETED: Mapping[str, str] = {
+    "gcp:cloudrunv2/service:Service": "{name} is deleted: its URL answers no more.",
+    "gcp:storage/bucket:Bucket": "{name} is deleted with the weights in it.",
+    "pulumi-python:dynamic/gemma4:TpuQueuedResource": "{name} is deleted: the slice is given back.",
+}
+
+
+def _mid(plan: Json, key: str) -> float | None:
+    value = ((plan.get("startup") or {}).get(key) or {}).get("mid")
+    return value if isinstance(value, int | float) else None
