@@ -175,7 +175,7 @@ def _billing(status: int, asked: Asked) -> GoogleError:
 
 def _quota(status: int, found: Mapping[str, str | None], asked: Asked) -> GoogleError:
     place = f" in {found['place']}" if found.get("place") else ""
-    husks = " (FAILED and SUSPENDED queued resources still do: `gemma4 tpu husks`)" if "tpu" in asked.service else ""
+    husks = " (FAILED and SUSPENDED queued resources still do: `gemma4 tpu ended`)" if "tpu" in asked.service else ""
     return GoogleError(
         f"The quota {found['quota']} of project {asked.project} is used up{place} (limit {found['limit']}), so "
         f"{asked.what} was refused; delete what holds it{husks} or ask for more at "

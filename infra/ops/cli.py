@@ -246,7 +246,7 @@ def zones(
     Zones that list the accelerator and take flex-start, with the quotas there and what this project's requests hold of
     them. Exit code 3: no zone has room; 1: none could be asked.
     """
-    from infra.ops.tpu.commands import show_zones
+    from infra.ops.tpu.tpu_commands import show_zones
 
     if not show_zones(stack, accelerator, every=every, as_json=as_json):
         raise typer.Exit(REFUSED)
@@ -263,14 +263,14 @@ def tpu_status(stack: Stack, as_json: AsJson = False) -> None:
     Its place in the queue, its machine, what the supervisor there is doing, the time left, and what to do next; and what
     else the stack pays for. Exit code 1: not every slice serves what is planned.
     """
-    from infra.ops.tpu.commands import show_status
+    from infra.ops.tpu.tpu_commands import show_slices
 
-    if not show_status(stack, as_json=as_json):
+    if not show_slices(stack, as_json=as_json):
         raise typer.Exit(1)
 
 
-@tpu.command("husks", epilog=_examples("tpu husks v6e4", "tpu husks v6e4 --delete"))
-def tpu_husks(
+@tpu.command("ended", epilog=_examples("tpu ended v6e4", "tpu ended v6e4 --delete"))
+def tpu_ended(
     stack: Annotated[
         str | None,
         typer.Argument(help="A stack whose project to look at, and whose to delete.", autocompletion=_offer("stacks")),
@@ -285,9 +285,9 @@ def tpu_husks(
 
     FAILED and SUSPENDED ones serve nothing, and hold quota until they are deleted. Exit code 1: one could not be.
     """
-    from infra.ops.tpu.commands import show_husks
+    from infra.ops.tpu.tpu_commands import show_ended_requests
 
-    if not show_husks(stack, delete=delete, everybody=everybody, as_json=as_json):
+    if not show_ended_requests(stack, delete=delete, everybody=everybody, as_json=as_json):
         raise typer.Exit(1)
 
 

@@ -432,7 +432,7 @@ class TestErrors:
             quota,
             "us-east5",
             "limit 0",
-            "gemma4 tpu husks",
+            "gemma4 tpu ended",
             "https://console.cloud.google.com/iam-admin/quotas?project=demo-project&service=tpu.googleapis.com",
         ):
             assert part in str(error)

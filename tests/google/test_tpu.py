@@ -155,7 +155,7 @@ class TestCreation:
 
     def test_a_used_up_quota_is_one_sentence_at_once(self, fake: FakeGoogle, zone: TpuZone, time: FakeTime) -> None:
         fake.refuse("POST", "/queuedResources", quota_exceeded("TPUV6E", "us-east5"))
-        with pytest.raises(GoogleError, match=r"TPUV6E .*us-east5.*gemma4 tpu husks") as caught:
+        with pytest.raises(GoogleError, match=r"TPUV6E .*us-east5.*gemma4 tpu ended") as caught:
             zone.create("blue", BODY)
         assert (caught.value.reason, time.pauses) == ("QUOTA_EXCEEDED", [])
 

@@ -1,4 +1,4 @@
-"""`gemma4 zones`, `tpu status` and `tpu husks` against the fake Google: what is seen, what is deleted, what to do next."""
+"""`gemma4 zones`, `tpu status` and `tpu ended` against the fake Google: what is seen, what is deleted, what to do next."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from infra.catalog import catalog
 from infra.google.tpu import TpuZone
 from infra.google.tpu_types import QueueState, SliceRequest, queued_resource_body
 from infra.ops.cli import run
-from infra.ops.tpu.slice_judgement import SliceStatus
-from infra.ops.tpu.slice_status import read_supervisor, slice_statuses
+from infra.ops.tpu.read_slices import read_report, slice_statuses
+from infra.ops.tpu.slice_status import SliceStatus
 from infra.ops.tpu.zone_survey import ZoneRow
 from infra.planning.planner import make_plan
 from infra.planning.platforms.tpu.slices import SlicesPlan
@@ -83,7 +83,7 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -
 
 
 class TestZones:
-    def test_a_row_holds_flex_start_quota_and_what_is_held(
+    def test_a_row_of_zones_holds_flex_start_quota_and_what_is_held(
         self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]
     ) -> None:
         give(fake, {ZONE: 8, "us-east5-b": 4}, {"us-east5": 100})
@@ -103,7 +103,9 @@ class TestZones:
         assert (rows["europe-west4-a"]["limit"], rows["europe-west4-a"]["room"]) == (None, None)
         assert "us-central1-b" not in rows
 
-    def test_the_smaller_of_both_quotas_decides(self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_the_smaller_quota_of_zone_and_region_decides_whether_there_is_room(
+        self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         give(fake, {ZONE: 8, "us-east5-b": 8}, {"us-east5": 4})
         queue(fake, "other", zone="us-east5-b")
         rows = {row["zone"]: row for row in answer(capsys, "zones", "v6e4")["zones"]}
@@ -130,7 +132,9 @@ class TestZones:
         assert found["quota"] == "TPUV6EPerProjectPerZoneForTPUAPI"
         assert "us-central1-b" in rows  # which takes every provisioning but flex-start
 
-    def test_all_shows_zones_without_flex_start_behind_the_others(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_the_option_all_shows_zones_without_flex_start_behind_the_others(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         rows = answer(capsys, "zones", "v6e4", "--all")["zones"]
         assert [row["flexStart"] for row in rows] == sorted((row["flexStart"] for row in rows), reverse=True)
         assert "us-central1-b" in [row["zone"] for row in rows]
@@ -142,7 +146,7 @@ class TestZones:
         shown = {row.split()[0]: row.split()[1] for row in capsys.readouterr().out.splitlines() if "-" in row[:12]}
         assert [shown[zone] for zone in (ZONE, "us-central1-b", "us-east1-d")] == ["yes", "refused", "untried"]
 
-    def test_what_cannot_be_asked_is_a_gap_and_no_end(
+    def test_a_zone_or_quota_that_cannot_be_asked_is_a_gap_and_the_rest_is_shown(
         self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]
     ) -> None:
         give(fake, {"us-east5-b": 8}, {"us-east5": 8})
@@ -164,7 +168,7 @@ class TestZones:
         assert [gap for gap in found["gaps"] if "PerRegion" in gap and "unknown" in gap]
         assert next(row for row in found["zones"] if row["zone"] == ZONE)["room"] is True
 
-    def test_no_zone_that_answers_is_an_error_and_not_full(
+    def test_zones_of_which_none_answers_are_an_error_and_not_full(
         self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]
     ) -> None:
         fake.fault("GET", "/acceleratorTypes", status=403, message="no", times=99)
@@ -173,11 +177,13 @@ class TestZones:
         assert "No zone could be asked" in said
         assert "room" not in said
 
-    def test_no_room_anywhere_is_exit_3(self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_zones_without_room_anywhere_end_with_3(self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]) -> None:
         give(fake, dict.fromkeys(fake.tpu.flex_zones, 0), {})
         answer(capsys, "zones", "v6e4", code=3)
 
-    def test_the_table_reads(self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_the_table_of_zones_shows_room_and_no_limit(
+        self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         fake.cloudquotas.set_quota("tpu.googleapis.com", QUOTA, ZONE, -1)
         assert run(["zones", "v6e4"]) == 0
         out = capsys.readouterr().out
@@ -185,18 +191,20 @@ class TestZones:
         assert "room for v6e-4" in out
 
     @pytest.mark.parametrize("arguments", [["zones", "l4"], ["zones", "--accelerator", "l4"], ["tpu", "status", "l4"]])
-    def test_what_is_no_tpu_is_a_clean_error(self, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_stack_or_accelerator_without_a_tpu_is_a_clean_error(
+        self, arguments: list[str], capsys: pytest.CaptureFixture[str]
+    ) -> None:
         assert run(arguments) == 2
         assert "TPU" in capsys.readouterr().err
 
-    def test_without_limit_there_is_always_room(self) -> None:
+    def test_a_zone_without_a_limit_always_has_room(self) -> None:
         assert ZoneRow(ZONE, True, -1, 400, None, None).room(4) is True
 
 
 class TestStatus:
-    def test_nothing_queued_says_what_to_run(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_stack_with_nothing_queued_says_what_to_run(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert run(["tpu", "status", "v6e4"]) == 1
-        assert "pulumi up asks for it" in capsys.readouterr().out
+        assert "pulumi up makes one" in capsys.readouterr().out
 
     def test_a_serving_slice_shows_stage_and_time_left(
         self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]
@@ -214,10 +222,12 @@ class TestStatus:
         assert f"ends {end:%Y-%m-%d} " in shown
         assert " UTC, " in shown
         assert "HEALTHY" in shown
-        assert "heard 2" in shown
+        assert "reported 2" in shown
 
     @pytest.mark.parametrize("state", [state for state in QueueState if state is not QueueState.UNKNOWN])
-    def test_every_state_has_a_next_step_and_only_active_serves(self, fake: FakeGoogle, state: QueueState) -> None:
+    def test_every_state_of_a_slice_has_a_next_step_and_only_active_serves(
+        self, fake: FakeGoogle, state: QueueState
+    ) -> None:
         fake.tpu.configure(deletion_looks=1)
         queue(fake, BLUE, state="ACTIVE")
         report(fake)
@@ -237,7 +247,7 @@ class TestStatus:
             ({"stage": "serving", "maintenance": "TERMINATE_ON_HOST_MAINTENANCE"}, "Google announces", True),
         ],
     )
-    def test_what_the_machine_says_decides(
+    def test_the_report_of_the_supervisor_decides_what_to_do_next(
         self, fake: FakeGoogle, said: dict[str, Any], wanted: str, serving: bool
     ) -> None:
         queue(fake, BLUE, state="ACTIVE")
@@ -257,7 +267,7 @@ resource.labels.node_id="{BLUE}"'
         assert run(["tpu", "status", "v6e4"]) == 1
         shown = capsys.readouterr().out
         assert "serving" in shown
-        assert "not heard from for 6 min" in shown
+        assert "has not reported for 6 min" in shown
 
     @pytest.mark.parametrize("status", [401, 403])
     def test_a_report_that_google_does_not_hand_out_is_not_taken_for_silence(
@@ -269,10 +279,10 @@ resource.labels.node_id="{BLUE}"'
         fake.fault("POST", ":getGuestAttributes", status=status, message=message, times=9)
         assert run(["tpu", "status", "v6e4"]) == 1
         shown = " ".join(capsys.readouterr().out.split())
-        assert "nothing heard" not in shown
+        assert "no report yet" not in shown
         assert {401: "Google no longer takes these credentials", 403: "roles/tpu.admin"}[status] in shown
 
-    def test_what_stands_first_decides(self, fake: FakeGoogle) -> None:
+    def test_the_first_fault_of_a_slice_decides_what_to_do_next(self, fake: FakeGoogle) -> None:
         """Queue, owner, machine, health, report, specification, maintenance, time left, stage."""
         queue(fake, BLUE, state="ACTIVE")
         found = node(fake)
@@ -290,9 +300,11 @@ resource.labels.node_id="{BLUE}"'
             assert not statuses(fake)[0].serving
         found["labels"]["stack"] = "theirs"
         record(fake)["tpu"]["nodeSpec"][0]["node"]["labels"] = {"stack": "theirs"}
-        assert "somebody else" in statuses(fake)[0].next
+        assert "foreign" in statuses(fake)[0].next
 
-    def test_health_and_maintenance_are_shown(self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_the_health_and_maintenance_of_a_machine_are_shown(
+        self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         queue(fake, BLUE, state="ACTIVE")
         report(fake)
         node(fake).update(
@@ -306,7 +318,7 @@ resource.labels.node_id="{BLUE}"'
         assert "maintenance 2027-01-15 10:00 UTC" in " ".join(shown.split())
 
     @pytest.mark.parametrize("tells", [True, False])
-    def test_the_last_hour_asks_for_a_further_slice(
+    def test_the_last_hour_of_a_slice_asks_for_a_further_slice(
         self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str], tells: bool
     ) -> None:
         """By Google's own word for the end, which a machine that took long to come keeps apart from its creation."""
@@ -335,7 +347,7 @@ resource.labels.node_id="{BLUE}"'
         (row,) = statuses(fake)
         assert (row.ends_at, row.left_s) == ("", None)
 
-    def test_what_was_granted_counts_and_not_what_the_file_says_now(
+    def test_the_terms_that_were_granted_count_and_not_what_the_file_says_now(
         self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]
     ) -> None:
         queue(fake, BLUE, state="ACTIVE")
@@ -347,7 +359,7 @@ resource.labels.node_id="{BLUE}"'
         assert "2 h left" in shown
         assert "granted as flex-start for 2 h, the file says flex-start for 24 h" in shown
 
-    def test_what_was_granted_without_an_end_has_none(self, fake: FakeGoogle) -> None:
+    def test_a_slice_granted_without_an_end_has_none(self, fake: FakeGoogle) -> None:
         queue(fake, BLUE, state="ACTIVE")
         report(fake)
         for key in ("runDuration", "provisioningModel"):
@@ -358,9 +370,7 @@ resource.labels.node_id="{BLUE}"'
         assert (row.left_s, row.ends_at, row.serving) == (None, "", True)
         assert "granted as spot" in row.granted
 
-    def test_while_it_waits_it_says_when_the_request_ends(
-        self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_a_request_that_waits_says_when_it_ends(self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]) -> None:
         queue(fake, BLUE)
         (row,) = answer(capsys, "tpu", "status", "v6e4", code=1)["slices"]
         asked = datetime.fromisoformat(record(fake)["createTime"])
@@ -374,7 +384,7 @@ resource.labels.node_id="{BLUE}"'
         assert run(["tpu", "status", "v6e4"]) == 1
         assert "UTC, if tpu.validUntilDuration was what it is now" in " ".join(capsys.readouterr().out.split())
 
-    def test_one_that_stands_in_the_queue_after_its_end_is_to_be_asked_for_anew(
+    def test_a_request_that_stands_in_the_queue_after_its_end_is_to_be_asked_for_anew(
         self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]
     ) -> None:
         queue(fake, BLUE)
@@ -393,18 +403,18 @@ resource.labels.node_id="{BLUE}"'
         assert run(["tpu", "status", "v6e4"]) == 1
         assert "serving spec-1, preparing spec-2, 40 % of the weights are here" in capsys.readouterr().out
 
-    def test_a_stranger_s_slice_is_named_as_one(self, fake: FakeGoogle) -> None:
+    def test_a_foreign_slice_is_called_foreign(self, fake: FakeGoogle) -> None:
         queue(fake, BLUE, owner="ann")
         (row,) = statuses(fake)
-        assert "somebody else" in row.next
+        assert "foreign" in row.next
         assert not row.serving
 
     @pytest.mark.parametrize("text", ["", "not json", "[]", '{"errors": null}', '{"at": "yesterday"}'])
     def test_an_unreadable_report_is_no_report(self, text: str) -> None:
-        assert read_supervisor({"status": text}, now()).stage == ""
+        assert read_report({"status": text}, now()).stage == ""
 
 
-class TestWhatIsPaidAndNotPlanned:
+class TestOrphans:
     def test_a_slice_that_the_file_no_longer_names_or_looks_for_elsewhere_is_shown(
         self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -415,7 +425,9 @@ class TestWhatIsPaidAndNotPlanned:
         queue(fake, "gemma4-other-blue", app="gemma4", stack="other", slice="blue")
         queue(fake, "theirs", stack="v6e4")
         found = answer(capsys, "tpu", "status", "v6e4")
-        assert [(one["id"], one["zone"], one["why"]) for one in sorted(found["others"], key=lambda one: one["id"])] == [
+        assert [
+            (one["id"], one["zone"], one["why"]) for one in sorted(found["orphans"], key=lambda one: one["id"])
+        ] == [
             ("gemma4-v6e4-green", ZONE, "paid, and not in tpu.slices"),
             ("gemma4-v6e4-red", "europe-west4-a", "paid once it is granted, and in another zone than tpu.zone"),
         ]
@@ -425,27 +437,31 @@ class TestWhatIsPaidAndNotPlanned:
         assert "queued-resources delete gemma4-v6e4-red --zone europe-west4-a --project demo-project --force" in shown
 
     @pytest.mark.parametrize(
-        ("state", "then"), [("SUSPENDED", "to give it back: pulumi up"), ("DELETING", "nothing: it is going")]
+        ("state", "then"), [("SUSPENDED", "to give it back: pulumi up"), ("DELETING", "nothing: it is being deleted")]
     )
-    def test_one_that_is_over_cannot_be_kept(
+    def test_an_orphan_that_has_ended_cannot_be_kept(
         self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str], state: str, then: str
     ) -> None:
         queue(fake, "gemma4-v6e4-green", state=state, app="gemma4", stack="v6e4", slice="green")
-        (one,) = answer(capsys, "tpu", "status", "v6e4", code=1)["others"]
+        (one,) = answer(capsys, "tpu", "status", "v6e4", code=1)["orphans"]
         assert one["why"] == "holds quota, and not in tpu.slices"
         assert one["next"].startswith(then)
 
-    def test_a_zone_that_does_not_answer_is_a_gap(self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_zone_that_does_not_answer_is_a_gap_in_the_orphans(
+        self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         for unreachable in ("europe-west4-a", "projects/demo-project/locations/europe-west4-a"):
             fake.tpu.configure(unreachable=[unreachable])
             assert answer(capsys, "tpu", "status", "v6e4", code=1)["gaps"] == ["europe-west4-a: did not answer"]
 
-    def test_all_zones_cost_one_request(self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_the_orphans_of_all_zones_cost_one_request(
+        self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """Also those in which nobody offers flex-start: a slice was bought there once."""
         for zone in ("us-east1-d", "asia-northeast1-b"):
             queue(fake, "gemma4-v6e4-red", zone=zone, app="gemma4", stack="v6e4", slice="red")
         found = answer(capsys, "tpu", "status", "v6e4", code=1)
-        assert sorted(one["zone"] for one in found["others"]) == ["asia-northeast1-b", "us-east1-d"]
+        assert sorted(one["zone"] for one in found["orphans"]) == ["asia-northeast1-b", "us-east1-d"]
         assert len([one for one in fake.requests if one.path.endswith("/queuedResources") and one.method == "GET"]) == 1
 
     @pytest.mark.parametrize("status", [400, 404])
@@ -456,17 +472,19 @@ class TestWhatIsPaidAndNotPlanned:
         fake.fault("GET", "/locations/-/queuedResources", status=status, message="no wildcard", times=2)
         fake.fault("GET", "/us-east5-b/queuedResources", status=403, message="no")
         found = answer(capsys, "tpu", "status", "v6e4", code=1)
-        assert [one["zone"] for one in found["others"]] == ["us-east1-d"]
+        assert [one["zone"] for one in found["orphans"]] == ["us-east1-d"]
         assert [gap.partition(":")[0] for gap in found["gaps"]] == ["us-east5-b"]
 
-    def test_what_cannot_be_asked_at_all_is_a_gap(self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_zones_that_cannot_be_asked_at_all_are_a_gap(
+        self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         fake.fault("GET", "/locations/-/queuedResources", status=403, message="no", times=2)
         assert answer(capsys, "tpu", "status", "v6e4", code=1)["gaps"][0].startswith("all zones: ")
-        assert run(["tpu", "husks", "v6e4"]) != 0
+        assert run(["tpu", "ended", "v6e4"]) != 0
         assert "No ended requests" not in capsys.readouterr().out
 
 
-class TestTheirJson:
+class TestTheJsonOfTheTpuCommands:
     page = documented((ROOT / "docs" / "tpu-json.md").read_text("utf-8"))
 
     def test_every_key_is_documented_and_no_other(self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]) -> None:
@@ -476,84 +494,92 @@ class TestTheirJson:
         fake.fault("DELETE", "/queuedResources/gemma4-v6e4-green", status=403, message="no")
         fake.tpu.configure(unreachable=["us-east5-b"])
         present = {f"status.{key}" for key in keys(answer(capsys, "tpu", "status", "v6e4"))}
-        present |= {f"husks.{key}" for key in keys(answer(capsys, "tpu", "husks", "v6e4", "--delete", code=1))}
+        present |= {f"ended.{key}" for key in keys(answer(capsys, "tpu", "ended", "v6e4", "--delete", code=1))}
         present |= {f"zones.{key}" for key in keys(answer(capsys, "zones", "v6e4"))}
-        present = {re.sub(r"^husks\.failed\..*", "husks.failed.*", key) for key in present}
+        present = {re.sub(r"^ended\.failed\..*", "ended.failed.*", key) for key in present}
         assert {key for key in present if not re.fullmatch(r"[a-zA-Z.\[\]*]+", key)} == set()
         inner = {key for key in present if any(other.startswith((f"{key}.", f"{key}[]")) for other in present - {key})}
         assert present - inner - set(self.page) == set()
         assert set(self.page) - present == set()
 
 
-class TestHusks:
-    def test_listing_deletes_nothing(self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]) -> None:
+class TestEndedRequests:
+    def test_listing_ended_requests_deletes_nothing(self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]) -> None:
         queue(fake, "ended", state="SUSPENDED")
         queue(fake, "alive", state="ACTIVE")
-        assert run(["tpu", "husks", "v6e4"]) == 0
+        assert run(["tpu", "ended", "v6e4"]) == 0
         out = capsys.readouterr().out
         assert "ended" in out
         assert "alive" not in out
         assert "--delete" in out
         assert len(fake.tpu.resources) == 2
 
-    def test_delete_takes_ours_and_leaves_the_living_and_the_strangers(
+    def test_deletion_takes_the_stacks_ended_requests_and_leaves_live_and_foreign_ones(
         self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]
     ) -> None:
         queue(fake, "ours", state="FAILED")
         queue(fake, "alive", state="ACTIVE")
-        queue(fake, "strangers", zone="europe-west4-a", state="SUSPENDED", owner="ann")
-        assert answer(capsys, "tpu", "husks", "v6e4", "--delete")["deleted"] == ["ours"]
-        assert left(fake) == ["alive", "strangers"]
-        assert answer(capsys, "tpu", "husks", "v6e4", "--delete", "--everybody")["deleted"] == ["strangers"]
+        queue(fake, "foreign", zone="europe-west4-a", state="SUSPENDED", owner="ann")
+        assert answer(capsys, "tpu", "ended", "v6e4", "--delete")["deleted"] == ["ours"]
+        assert left(fake) == ["alive", "foreign"]
+        assert answer(capsys, "tpu", "ended", "v6e4", "--delete", "--everybody")["deleted"] == ["foreign"]
         assert left(fake) == ["alive"]
 
-    def test_a_named_stack_takes_its_own_and_none_takes_all_of_gemma4(
+    def test_deletion_without_a_stack_takes_the_ended_requests_of_all_stacks(
         self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         queue(fake, "ours", state="FAILED")
         queue(fake, "sisters", state="FAILED", app="gemma4", stack="v6e8", slice="blue")
-        assert answer(capsys, "tpu", "husks", "v6e4", "--delete")["deleted"] == ["ours"]
+        assert answer(capsys, "tpu", "ended", "v6e4", "--delete")["deleted"] == ["ours"]
         for variable, key in (("GOOGLE_PROJECT", "project"), ("GOOGLE_OAUTH_ACCESS_TOKEN", "accessToken")):
             monkeypatch.setenv(variable, fake.settings()[key])
         for variable, key in (("TPU_V2", "tpuV2"),):
             monkeypatch.setenv(f"GOOGLE_{variable}_CUSTOM_ENDPOINT", fake.settings()[f"{key}CustomEndpoint"])
-        assert answer(capsys, "tpu", "husks", "--delete")["deleted"] == ["sisters"]
+        assert answer(capsys, "tpu", "ended", "--delete")["deleted"] == ["sisters"]
 
-    def test_everybody_without_delete_is_refused(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert run(["tpu", "husks", "v6e4", "--everybody"]) == 2
+    def test_the_option_everybody_without_delete_is_refused(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run(["tpu", "ended", "v6e4", "--everybody"]) == 2
         assert "--everybody: says whose requests --delete deletes" in capsys.readouterr().err
 
-    def test_the_hint_is_a_command_that_works(self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_the_hint_below_ended_requests_is_a_command_that_works(
+        self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         queue(fake, "ended", state="SUSPENDED")
-        assert run(["tpu", "husks", "v6e4"]) == 0
+        assert run(["tpu", "ended", "v6e4"]) == 0
         shown = " ".join(capsys.readouterr().out.split())
-        assert "gemma4 tpu husks v6e4 --delete" in shown
+        assert "gemma4 tpu ended v6e4 --delete" in shown
         assert "--delete --everybody" in shown
 
-    def test_two_with_one_name_are_told_apart(self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_two_ended_requests_with_one_name_are_told_apart(
+        self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         queue(fake, BLUE, state="FAILED")
         queue(fake, BLUE, zone="europe-west4-a", state="FAILED")
         fake.fault("DELETE", f"/{ZONE}/queuedResources", status=403, message="no")
-        found = answer(capsys, "tpu", "husks", "v6e4", "--delete", code=1)
-        assert {one["zone"]: one["done"] for one in found["husks"]} == {ZONE: "failed", "europe-west4-a": "deleted"}
+        found = answer(capsys, "tpu", "ended", "v6e4", "--delete", code=1)
+        assert {one["zone"]: one["done"] for one in found["ended"]} == {ZONE: "failed", "europe-west4-a": "deleted"}
         assert found["deleted"] == [BLUE]
 
-    def test_one_that_cannot_be_deleted_is_exit_1_and_the_others_go(
+    def test_an_ended_request_that_cannot_be_deleted_ends_with_1_and_the_others_go(
         self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]
     ) -> None:
         queue(fake, "a", state="FAILED")
         queue(fake, "b", state="FAILED")
         fake.fault("DELETE", "/queuedResources/a", status=403, message="Permission 'tpu.queuedResources.delete' denied")
-        found = answer(capsys, "tpu", "husks", "v6e4", "--delete", code=1)
+        found = answer(capsys, "tpu", "ended", "v6e4", "--delete", code=1)
         assert "roles/tpu.admin" in found["failed"]["a"]
         assert left(fake) == ["a"]
 
-    def test_a_zone_that_does_not_answer_is_named(self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_zone_that_does_not_answer_is_named_beside_the_ended_requests(
+        self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         fake.tpu.configure(unreachable=[ZONE])
-        assert f"{ZONE}: did not answer" in answer(capsys, "tpu", "husks", "v6e4")["gaps"]
+        assert f"{ZONE}: did not answer" in answer(capsys, "tpu", "ended", "v6e4")["gaps"]
 
-    def test_without_a_project_the_error_says_what_to_set(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert run(["tpu", "husks"]) == 1
+    def test_ended_requests_without_a_project_are_an_error_that_says_what_to_set(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert run(["tpu", "ended"]) == 1
         assert "GOOGLE_CLOUD_PROJECT" in capsys.readouterr().err
 
 

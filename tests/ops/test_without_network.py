@@ -8,7 +8,7 @@ from infra.google.provider_settings import Api
 from infra.google.session import Retry, Timeouts
 from infra.ops import google_access as access
 from infra.ops.cli import run
-from infra.ops.google_access import session_for
+from infra.ops.google_access import google_session
 from tests.projects import ROOT
 
 
@@ -25,7 +25,7 @@ class TestWithoutANetwork:
         monkeypatch.setattr(access, "ONCE_MORE", Retry(attempts=2, first_s=0))
 
     @pytest.mark.parametrize(
-        "words", [["zones", "v6e4"], ["zones"], ["tpu", "status", "v6e4"], ["tpu", "husks"], ["tpu", "husks", "v6e4"]]
+        "words", [["zones", "v6e4"], ["zones"], ["tpu", "status", "v6e4"], ["tpu", "ended"], ["tpu", "ended", "v6e4"]]
     )
     def test_a_command_says_what_it_asks_and_fails_in_a_line(
         self, capsys: pytest.CaptureFixture[str], words: list[str]
@@ -37,7 +37,7 @@ class TestWithoutANetwork:
         assert "was not sent to tpu.googleapis.com" in failed
 
     def test_only_what_deletes_is_patient(self) -> None:
-        quick, patient = session_for(None), session_for(None, patient=True)
+        quick, patient = google_session(None), google_session(None, patient=True)
         assert quick.timeouts.silence_s is not None
         assert patient.timeouts == Timeouts()
 
@@ -45,6 +45,6 @@ class TestWithoutANetwork:
         self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.delenv("GOOGLE_CLOUD_PROJECT")
-        for words in (["zones"], ["tpu", "husks"]):
+        for words in (["zones"], ["tpu", "ended"]):
             assert run(words) == 1
             assert "name a stack whose file has gcp:project" in capsys.readouterr().err

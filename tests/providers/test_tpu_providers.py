@@ -142,7 +142,7 @@ class TestALife:
 class TestSubmission:
     def test_a_used_up_quota_is_one_sentence_and_nothing_is_kept(self, stack: SliceStack, fake: FakeGoogle) -> None:
         fake.refuse("POST", QUEUED, quota_exceeded("TPUV6EPreemptiblePerProjectPerZoneForTPUAPI", ZONE), times=9)
-        with refused("TPUV6EPreemptiblePerProjectPerZoneForTPUAPI", ZONE, "gemma4 tpu husks", "iam-admin/quotas"):
+        with refused("TPUV6EPreemptiblePerProjectPerZoneForTPUAPI", ZONE, "gemma4 tpu ended", "iam-admin/quotas"):
             stack.up()
         assert (list(stack.state), queued(fake)) == (["cleanup"], [])
 
@@ -303,7 +303,7 @@ class TestSubmission:
 
     def test_a_quota_refused_in_the_operation_is_one_sentence(self, stack: SliceStack, fake: FakeGoogle) -> None:
         fake.tpu.configure(late_refusal=LATE_QUOTA)
-        with refused(QUOTA, ZONE, "limit 4", "gemma4 tpu husks", "iam-admin/quotas"):
+        with refused(QUOTA, ZONE, "limit 4", "gemma4 tpu ended", "iam-admin/quotas"):
             stack.up()
         assert (list(stack.state), queued(fake)) == (["cleanup"], [])
 

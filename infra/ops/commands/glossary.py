@@ -14,7 +14,7 @@ GLOSSARY = {
     "deployer": "Somebody who runs `pulumi up`. A deployer may take identity tokens of the stack's invoker account, which the "
     "serving check needs. See access.deployers.",
     "ended request": "A queued resource whose slice has ended or was never granted: it serves nothing and still holds quota. "
-    "See: gemma4 tpu husks",
+    "See: gemma4 tpu ended",
     "flex-start": "TPU capacity from a queue: cheaper than on-demand, and for at most seven days. See tpu.provisioning and "
     "tpu.maxRunDuration.",
     "gateway": "The Cloud Run service in front of TPU slices. It lets callers in, spreads their requests over the slices, and "

@@ -29,7 +29,7 @@ _ELSEWHERE = {
     "check": "Type: gemma4 plan {stack}",
     "settings": "Type: gemma4 explain",
     "version": "Type: gemma4 --version",
-    "husks": "Type: gemma4 tpu husks",
+    "ended": "Type: gemma4 tpu ended",
 }
 _SYNONYMS = {
     **dict.fromkeys(("deploy", "apply", "create", "start", "run", "serve", "launch"), "up"),

@@ -1,4 +1,4 @@
-"""Queued resources of a stack that its file no longer speaks of: nobody looks at them, and they are paid for."""
+"""Orphans: queued resources with a stack's labels that its file no longer names. They are paid for, and no `up` sees them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 from infra.errors import GoogleError
 from infra.google.session import GoogleSession
-from infra.google.tpu_types import QueuedResource, QueueState
-from infra.ops.tpu.ended_requests import is_of_gemma4
-from infra.ops.tpu.zone_listings import queued_everywhere
+from infra.google.tpu_types import QueuedResource
+from infra.ops.tpu.ended_requests import is_owned
+from infra.ops.tpu.queue_listing import list_queued_resources
 from infra.planning.plan import Plan
 from infra.planning.platforms.tpu.slices import SlicesPlan
 
 
 @dataclass(frozen=True)
-class Stray:
+class Orphan:
     """`why` it should be looked at, and what to do `next`."""
 
     id: str
@@ -26,31 +26,32 @@ class Stray:
 
 
 @dataclass(frozen=True)
-class Strays:
-    """`gaps` names the zones that could not be asked, so that nobody takes silence for none."""
+class Orphans:
+    """`gaps` names the zones that could not be asked."""
 
-    found: tuple[Stray, ...]
+    found: tuple[Orphan, ...]
     gaps: tuple[str, ...]
 
 
-def find_strays(session: GoogleSession, plan: Plan, slices: SlicesPlan, zones: Iterable[str]) -> Strays:
-    """What carries the stack's labels in any zone and is none of the planned slices.
+def find_orphans(session: GoogleSession, plan: Plan, slices: SlicesPlan, zones: Iterable[str]) -> Orphans:
+    """Return the queued resources of all zones that carry the stack's labels and are not planned.
 
     `zones` are asked beside the stack's own where Google does not list all at once.
     """
     try:
-        found, gaps = queued_everywhere(session, lambda: dict.fromkeys((slices.zone, *zones)))
+        found, gaps = list_queued_resources(session, lambda: dict.fromkeys((slices.zone, *zones)))
     except GoogleError as error:
-        return Strays((), (f"all zones: {error}",))
+        return Orphans((), (f"all zones: {error}",))
     planned = {plan.names.slice(name) for name in slices.names}
-    ours = [one for one in found if is_of_gemma4(one, plan.stack)]
-    strays = [one for one in ours if one.zone != slices.zone or one.id not in planned]
-    return Strays(tuple(_stray(one, session, slices) for one in strays), gaps)
+    owned = [one for one in found if is_owned(one, plan.stack)]
+    orphans = [one for one in owned if one.zone != slices.zone or one.id not in planned]
+    return Orphans(tuple(_orphan(one, session, slices) for one in orphans), gaps)
 
 
-def _stray(one: QueuedResource, session: GoogleSession, slices: SlicesPlan) -> Stray:
+def _orphan(one: QueuedResource, session: GoogleSession, slices: SlicesPlan) -> Orphan:
     away = one.zone != slices.zone
-    why = f"{_cost(one.state)}, and {'in another zone than tpu.zone' if away else 'not in tpu.slices'}"
+    paid = "holds quota" if one.state.over else "paid once it is granted" if one.state.waits else "paid"
+    why = f"{paid}, and {'in another zone than tpu.zone' if away else 'not in tpu.slices'}"
     delete = (
         f"gcloud compute tpus queued-resources delete {one.id} --zone {one.zone} --project {session.project} --force"
     )
@@ -58,11 +59,5 @@ def _stray(one: QueuedResource, session: GoogleSession, slices: SlicesPlan) -> S
     give_back = f"to give it back: pulumi up, or where its state has lost it: {delete}"
     then = f"{keep} to keep it; {give_back}"
     if one.state.over:
-        then = give_back if one.state.ended else "nothing: it is going"
-    return Stray(one.id, one.zone, one.state.value, why, then)
-
-
-def _cost(state: QueueState) -> str:
-    if state.over:
-        return "holds quota"
-    return "paid once it is granted" if state.waits else "paid"
+        then = give_back if one.state.ended else "nothing: it is being deleted"
+    return Orphan(one.id, one.zone, one.state.value, why, then)

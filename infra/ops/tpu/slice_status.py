@@ -1,141 +1,65 @@
-"""How a stack's TPU slices are: read from Google by name alone, so that it finds what a broken state file has lost."""
+"""The status of one TPU slice: what Google says, what the supervisor on its machine says, and what to do next."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import replace
-from datetime import UTC, datetime
-from typing import Any
+from dataclasses import dataclass, field
 
-from infra.errors import GoogleError
-from infra.google.session import GoogleSession
-from infra.google.slice_records import duration_s, is_expired, is_ours, request_end, run_end, seconds_since_1970
-from infra.google.tpu import TpuZone
-from infra.google.tpu_types import Node, Provisioning, QueuedResource
-from infra.ops.tpu.slice_judgement import SliceStatus, Supervisor, judge
-from infra.planning.plan import Plan
-from infra.planning.platforms.tpu.slices import SlicesPlan
-from infra.planning.units import read_duration
-
-NAMESPACE, KEY = "gemma4", "status"
+SERVING = "serving"
+"""The stage of a supervisor whose server answers."""
 
 
-def slice_statuses(session: GoogleSession, plan: Plan, slices: SlicesPlan) -> list[SliceStatus]:
-    """One a slice of the plan, in its order, judged. Raises GoogleError."""
-    zone = TpuZone(session, slices.zone)
-    return [_judged(_seen(zone, plan, slices, name), plan) for name in slices.names]
+@dataclass(frozen=True)
+class SupervisorReport:
+    """What the supervisor last wrote into its machine's guest attributes. All fields are blank where it has written
+    nothing yet."""
+
+    stage: str = ""
+    wanted: str = ""
+    running: str = ""
+    preparing: str = ""
+    error: str = ""
+    """The newest trouble."""
+    maintenance: str = ""
+    at: str = ""
+    """When it was written, RFC 3339."""
+    age_s: float | None = None
+    unreadable: str = ""
+    """Why Google does not hand the report out."""
 
 
-def read_supervisor(attributes: Mapping[str, str], now: float) -> Supervisor:
-    """The supervisor's report; blank where there is none, or none that can be read. `now`: seconds since 1970."""
-    try:
-        said: Any = json.loads(attributes.get(KEY, ""))
-    except ValueError:
-        return Supervisor()
-    if not isinstance(said, dict):
-        return Supervisor()
-    newest: Mapping[str, Any] = next(iter(said.get("errors") or ()), {})
-    at = str(said.get("at") or "")
-    return Supervisor(
-        stage=str(said.get("stage") or ""),
-        wanted=str(said.get("wanted") or ""),
-        running=str(said.get("running") or ""),
-        preparing=_preparing(said),
-        error=str(newest.get("message", "")),
-        maintenance=str(said.get("maintenance") or ""),
-        at=at,
-        age_s=_age_s(at, now),
-    )
+@dataclass(frozen=True)
+class SliceStatus:
+    """Times are None, and moments (RFC 3339) blank, where they are not known. A `…_guessed` moment follows from settings,
+    because Google's record does not say it."""
 
-
-def moment(seconds_since_1970: float) -> str:
-    """RFC 3339 in UTC, to the second."""
-    return datetime.fromtimestamp(round(seconds_since_1970), UTC).isoformat().replace("+00:00", "Z")
-
-
-def _judged(seen: SliceStatus, plan: Plan) -> SliceStatus:
-    judgement = judge(seen, plan)
-    return replace(seen, serving=judgement.serving, next=judgement.next)
-
-
-def _seen(zone: TpuZone, plan: Plan, slices: SlicesPlan, name: str) -> SliceStatus:
-    slice_id = plan.names.slice(name)
-    queued = zone.get(slice_id)
-    if queued is None:
-        return SliceStatus(name, slice_id)
-    now = zone.session.clock()
-    seen = SliceStatus(
-        name,
-        slice_id,
-        ours=is_ours(queued, {**plan.labels, "slice": name}),
-        queue=queued.state.value,
-        why=queued.error,
-        waited_s=_age_s(queued.create_time, now),
-        expired=is_expired(queued, now, slices.valid_until_duration_s),
-        **_expiry(queued, slices),
-        granted=_granted(queued, slices),
-    )
-    node = zone.node(slice_id)
-    return seen if node is None else _with_machine(seen, node, _said(zone, slice_id), _run_s(queued, slices), now)
-
-
-def _with_machine(seen: SliceStatus, node: Node, supervisor: Supervisor, run_s: int | None, now: float) -> SliceStatus:
-    end = run_end(node, run_s)
-    return replace(
-        seen,
-        node=node.state,
-        address=node.address,
-        health=node.health,
-        problem=node.problem,
-        maintenance=node.maintenance,
-        supervisor=supervisor,
-        age_s=_age_s(node.create_time, now),
-        left_s=None if end is None else max(0.0, end.at - now),
-        ends_at="" if end is None else moment(end.at),
-        ends_guessed=end is not None and end.guessed,
-    )
-
-
-def _said(zone: TpuZone, node_id: str) -> Supervisor:
-    try:
-        return read_supervisor(zone.guest_attributes(node_id, NAMESPACE), zone.session.clock())
-    except GoogleError as error:
-        return Supervisor(unreadable=str(error))
-
-
-def _run_s(queued: QueuedResource, slices: SlicesPlan) -> int | None:
-    """The run duration that was granted; what the file says only where Google's record leaves it out."""
-    granted_s = duration_s(queued.max_run_duration)
-    if granted_s is not None:
-        return round(granted_s)
-    return slices.max_run_duration_s if queued.provisioning is Provisioning.FLEX_START else None
-
-
-def _granted(queued: QueuedResource, slices: SlicesPlan) -> str:
-    was, run_s = queued.provisioning.value, _run_s(queued, slices)
-    if (was, run_s) == (slices.provisioning, slices.max_run_duration_s):
-        return ""
-    return f"granted as {_terms(was, run_s)}, the file says {_terms(slices.provisioning, slices.max_run_duration_s)}"
-
-
-def _terms(provisioning: str, run_s: int | None) -> str:
-    return provisioning if run_s is None else f"{provisioning} for {read_duration(run_s)}"
-
-
-def _expiry(queued: QueuedResource, slices: SlicesPlan) -> dict[str, Any]:
-    end = request_end(queued, slices.valid_until_duration_s) if queued.state.waits else None
-    return {} if end is None else {"expires_at": moment(end.at), "expires_guessed": end.guessed}
-
-
-def _preparing(said: Mapping[str, Any]) -> str:
-    percent = said.get("weightsPercent")
-    weights = "" if percent is None else f", {percent} % of the weights are here"
-    return f"{said['preparing']}{weights}" if said.get("preparing") else ""
-
-
-def _age_s(at: str, now: float) -> float | None:
-    try:
-        return max(0.0, now - seconds_since_1970(at))
-    except ValueError:
-        return None
+    name: str
+    id: str
+    owned: bool = True
+    """Whether the queued resource carries the labels of this stack's slice."""
+    queue: str = "none"
+    why: str = ""
+    node: str = ""
+    address: str = ""
+    health: str = ""
+    problem: str = ""
+    maintenance: str = ""
+    supervisor: SupervisorReport = field(default_factory=SupervisorReport)
+    waited_s: float | None = None
+    """Since the request."""
+    expires_at: str = ""
+    """When a request that waits leaves the queue."""
+    expires_guessed: bool = False
+    expired: bool = False
+    """The request still stands in the queue after that moment."""
+    age_s: float | None = None
+    """Since the machine was created."""
+    left_s: float | None = None
+    """Until the run duration ends."""
+    ends_at: str = ""
+    ends_guessed: bool = False
+    granted: str = ""
+    """How the terms that were granted differ from the file."""
+    serving: bool = False
+    """The slice is granted, owned, ready, healthy, heard from, and serves the planned specification."""
+    next: str = ""
+    """What to do."""

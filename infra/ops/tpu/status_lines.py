@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from infra.ops.tpu.orphans import Strays
-from infra.ops.tpu.slice_judgement import SliceStatus, when
+from infra.ops.tpu.next_step import when
+from infra.ops.tpu.orphans import Orphans
+from infra.ops.tpu.slice_status import SliceStatus
 from infra.planning.units import read_duration
 
 
 def status_lines(one: SliceStatus) -> Iterator[str]:
-    """A slice: what Google says, what its machine says, and what to do."""
+    """Yield the lines of one slice: what Google says, what its machine says, and what to do."""
     yield f"{one.name}  ({one.id})"
     yield _line("queue", _queue(one))
     if one.node:
@@ -26,13 +27,13 @@ def status_lines(one: SliceStatus) -> Iterator[str]:
     yield _line("next", one.next)
 
 
-def stray_lines(strays: Strays) -> Iterator[str]:
-    """What is not in the file, and which zones could not be asked for it."""
-    for one in strays.found:
+def orphan_lines(orphans: Orphans) -> Iterator[str]:
+    """Yield the lines of all orphans, and of the zones that could not be asked for them."""
+    for one in orphans.found:
         yield f"{one.id} in {one.zone}"
         yield _line("queue", f"{one.queue}: {one.why}")
         yield _line("next", one.next)
-    yield from (f"Not asked: {gap}" for gap in strays.gaps)
+    yield from (f"Not asked: {gap}" for gap in orphans.gaps)
 
 
 def _line(head: str, text: str) -> str:
@@ -64,8 +65,8 @@ def _doing(one: SliceStatus) -> str:
     if said.unreadable:
         return f"its report cannot be read: {said.unreadable}"
     if not said.stage:
-        return "nothing heard yet"
+        return "no report yet"
     running = f" {said.running}" if said.running else ""
     preparing = f", preparing {said.preparing}" if said.preparing else ""
-    heard = "" if said.age_s is None else f"; heard {read_duration(said.age_s)} ago"
-    return f"{said.stage}{running}{preparing}{heard}"
+    reported = "" if said.age_s is None else f"; reported {read_duration(said.age_s)} ago"
+    return f"{said.stage}{running}{preparing}{reported}"

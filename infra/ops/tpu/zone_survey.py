@@ -1,4 +1,4 @@
-"""Where TPU capacity could be asked for: which zones list an accelerator, take flex-start, and have quota left."""
+"""Finds the zones where a TPU could be asked for: they list the accelerator, take flex-start, and have quota left."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ SERVICE = "tpu.googleapis.com"
 
 @dataclass(frozen=True)
 class ZoneRow:
-    """Limits are quotas in chips, -1 without limit, and what this project's queued resources hold of them, ended ones
-    included; None where one could not be read. `flex_start` is knowledge of this program: the API does not tell.
+    """Quotas of a zone and of its region in chips, -1 without limit, and what this project's queued resources hold of
+    them, ended ones included. None where one could not be read. `flex_start` is from the catalog: the API does not tell.
     """
 
     zone: str
@@ -31,7 +31,7 @@ class ZoneRow:
     region_held: int | None
 
     def room(self, chips: int) -> bool | None:
-        """Whether the quotas leave room for one more slice: both must, where there are both; None where it is unknown."""
+        """Return True if the quotas leave room for one more slice of `chips`, None where that is unknown."""
         zone, region = _room(self.limit, self.held, chips), _room(self.region_limit, self.region_held, chips)
         if False in (zone, region):
             return False
@@ -40,29 +40,29 @@ class ZoneRow:
 
 @dataclass(frozen=True)
 class Survey:
-    """Rows, and what could not be asked, in words."""
+    """`gaps` says in words what could not be google."""
 
     rows: tuple[ZoneRow, ...]
     gaps: tuple[str, ...]
 
 
 def survey(session: GoogleSession, accelerator: Accelerator, *, quota: str, flex_only: bool) -> Survey:
-    """Ask the project's zones for the room that `quota` leaves there. A zone or quota that cannot be read is a gap.
+    """Return a row for each zone that lists the accelerator. A zone or quota that cannot be read is a gap.
 
-    Raises GoogleError where not one zone can be asked: that is not the same as none having room.
+    Raises GoogleError where no zone can be asked: that is not the same as no room.
     """
     tpu = accelerator.tpu
     if tpu is None:
         raise ValueError(f"{accelerator.id} is not a TPU")
-    asked = _Asked(session, on_demand=quota == tpu.quota_on_demand, family=_family(tpu.accelerator_type))
-    by_zone, by_region = asked.limits(quota), asked.limits(regional(quota))
+    google = _ZoneReader(session, on_demand=quota == tpu.quota_on_demand, family=_family(tpu.accelerator_type))
+    by_zone, by_region = google.limits(quota), google.limits(regional(quota))
     every = zones(session)
     wanted = [name for name in every if name in tpu.flex_start_zones or not flex_only]
-    listing = [name for name in wanted if asked.lists(name, tpu.accelerator_type)]
-    if wanted and asked.silent == len(wanted):
-        raise GoogleError(f"No zone could be asked, so where there is capacity is unknown. {asked.gaps[-1]}")
+    listing = [name for name in wanted if google.lists(name, tpu.accelerator_type)]
+    if wanted and google.silent == len(wanted):
+        raise GoogleError(f"No zone could be asked, so where there is capacity is unknown. {google.gaps[-1]}")
     regions = {region_of(name) for name in listing}
-    held = {name: asked.held(name) for name in every if region_of(name) in regions}
+    held = {name: google.held(name) for name in every if region_of(name) in regions}
     rows = [
         ZoneRow(
             name,
@@ -74,11 +74,11 @@ def survey(session: GoogleSession, accelerator: Accelerator, *, quota: str, flex
         )
         for name in listing
     ]
-    return Survey(tuple(sorted(rows, key=lambda row: (not row.flex_start, row.zone))), tuple(asked.gaps))
+    return Survey(tuple(sorted(rows, key=lambda row: (not row.flex_start, row.zone))), tuple(google.gaps))
 
 
 def chips_of(queued: QueuedResource) -> int:
-    """Chips that a queued resource asks for, from the end of its accelerator type (v6e-4); 0 where it says none."""
+    """Return the chips that a queued resource asks for, from the end of its accelerator type (v6e-4); 0 without one."""
     number = queued.accelerator_type.rsplit("-", 1)[-1]
     return int(number) if number.isdigit() else 0
 
@@ -91,8 +91,8 @@ def _room(limit: int | None, held: int | None, chips: int) -> bool | None:
     return held + chips <= limit
 
 
-class _Asked:
-    """Questions whose failures are gaps; `silent` counts the zones that did not even say what they offer."""
+class _ZoneReader:
+    """Reads zones and quotas, and keeps each failure as a gap. `silent` counts the zones that did not say what they offer."""
 
     def __init__(self, session: GoogleSession, *, on_demand: bool, family: str) -> None:
         self._session, self._on_demand, self._family = session, on_demand, family
@@ -118,7 +118,7 @@ class _Asked:
             return False
 
     def held(self, zone: str) -> int | None:
-        """Chips of the family that are bought as the quota counts them; None where the zone does not say."""
+        """Return the chips that count against the quota, None where the zone does not say."""
         try:
             listing = TpuZone(self._session, zone).list()
         except GoogleError as error:

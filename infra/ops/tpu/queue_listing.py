@@ -1,4 +1,4 @@
-"""Queued resources of all zones: a zone that cannot be asked is a gap, so that nobody takes its silence for none."""
+"""Lists the queued resources of all zones. A zone that cannot be asked is reported as a gap: silence is not "none"."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ EVERYWHERE = "-"
 _NO_WILDCARD = (400, 404)
 
 
-def queued_everywhere(
+def list_queued_resources(
     session: GoogleSession, zones: Callable[[], Iterable[str]]
 ) -> tuple[tuple[QueuedResource, ...], tuple[str, ...]]:
-    """What stands in the queues of all zones, by one request; of `zones`, one by one, where Google takes no such request.
+    """Return the queued resources of all zones, and the gaps in words. One request asks for all; where Google does not
+    take it, each of `zones` is asked.
 
     Raises GoogleError where nothing can be asked.
     """
@@ -27,14 +28,9 @@ def queued_everywhere(
     except GoogleError as error:
         if error.status not in _NO_WILDCARD:
             raise
-    return _queued_in(session, zones())
-
-
-def _queued_in(session: GoogleSession, zones: Iterable[str]) -> tuple[tuple[QueuedResource, ...], tuple[str, ...]]:
-    """What stands in the queues of `zones`, and what could not be asked, each thing once and in words."""
     found: list[QueuedResource] = []
     gaps: list[str] = []
-    for name in zones:
+    for name in zones():
         try:
             there, silent = _read(TpuZone(session, name))
         except GoogleError as error:

@@ -1,0 +1,118 @@
+"""Whether a TPU slice serves what the plan says, and the one thing to do next. Both are decided together, so that what a
+person reads and the exit code that a script sees cannot contradict each other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from infra.google.logs import LogSource
+from infra.google.tpu_types import QueueState
+from infra.ops.tpu.slice_status import SERVING, SliceStatus
+from infra.planning.plan import Plan
+from infra.planning.units import read_duration
+
+SILENT_S = 300.0
+"""The supervisor renews its report every minute: after five minutes a report says nothing about now."""
+
+_SOON_S = 3600
+_HEALTHY = ("HEALTHY", "HEALTH_UNSPECIFIED", "")
+_SETTING_UP = ("CREATING", "STARTING", "RESTARTING", "REIMAGING", "REPAIRING")
+
+
+def with_next_step(seen: SliceStatus, plan: Plan) -> SliceStatus:
+    """Return the status with `serving` and `next` filled in.
+
+    The first fault decides what to do: queue, owner, machine, health, report, specification. Without one, what will end
+    the slice soon comes before its stage; such a slice may still be serving.
+    """
+    fault = _queue_fault(seen) or _machine_fault(seen) or _report_fault(seen, plan) or _specification_fault(seen, plan)
+    if fault:
+        return replace(seen, serving=False, next=fault)
+    serving = seen.supervisor.stage == SERVING
+    doing = "nothing: it serves" if serving else "it is starting: image, weights and compilation take a while"
+    return replace(seen, serving=serving, next=_ahead(seen, plan) or doing)
+
+
+def when(moment: str) -> str:
+    """Return an RFC 3339 moment in words, or `moment` itself where it is not one."""
+    try:
+        return f"{datetime.fromisoformat(moment).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    except ValueError:
+        return moment
+
+
+def _queue_fault(seen: SliceStatus) -> str:
+    if seen.queue == "none":
+        return "no request is queued: pulumi up makes one"
+    if not seen.owned:
+        return f"{seen.id} is foreign, by its labels: pulumi up leaves it alone; rename the slice or the stack"
+    state = QueueState(seen.queue)
+    if state.ended:
+        return "it has ended and holds quota: pulumi up replaces it, gemma4 tpu ended --delete only removes it"
+    if state.over:
+        return "it is ending: wait a minute, then pulumi up asks for another"
+    if seen.expired:
+        return "its time in the queue is over, and Google left it there: pulumi up removes it and asks anew"
+    if state.waits:
+        return "it waits for capacity: nothing to do, or see gemma4 zones for other zones"
+    return "" if state is QueueState.ACTIVE else "it is being set up: look again in some minutes"
+
+
+def _machine_fault(seen: SliceStatus) -> str:
+    if not seen.node:
+        return "it is ACTIVE without a machine: look again in a minute; if it stays so, pulumi up says how to go on"
+    if seen.node in _SETTING_UP:
+        return f"its machine is {seen.node}: look again in some minutes"
+    if seen.node != "READY":
+        return f"its machine is {seen.node}: it does not come back by itself; pulumi up says how to go on"
+    if seen.health not in _HEALTHY or (seen.problem and seen.health != _HEALTHY[0]):
+        what = ": ".join(filter(None, (seen.health, seen.problem)))
+        return f"its machine is unhealthy ({what}): if Google does not mend it, give the slice back and run pulumi up"
+    return ""
+
+
+def _report_fault(seen: SliceStatus, plan: Plan) -> str:
+    said = seen.supervisor
+    if said.unreadable:
+        return "whether it serves is unknown, since its report cannot be read: see the line above"
+    if said.age_s is not None and said.age_s > SILENT_S:
+        return f"its supervisor has not reported for {read_duration(said.age_s)}: see {_log_command(seen, plan)}"
+    slowest = plan.startup.from_zero.high
+    if not said.stage and seen.age_s is not None and seen.age_s > slowest:
+        since = f"since the machine was created {read_duration(seen.age_s)} ago, longer than a start takes"
+        return f"its supervisor has not reported {since}: see {_log_command(seen, plan)}"
+    return ""
+
+
+def _specification_fault(seen: SliceStatus, plan: Plan) -> str:
+    said = seen.supervisor
+    if said.stage != SERVING or said.running == plan.command.spec_hash:
+        return ""
+    if said.error:
+        return f"it serves another specification than planned, and {_TROUBLE} {_log_command(seen, plan)}"
+    if said.preparing:
+        return "it serves another specification while it prepares the next: look again in some minutes"
+    return "it serves another specification than planned: pulumi up brings it up to date"
+
+
+_TROUBLE = "reports trouble: see the line above, and what came before it:"
+_FURTHER_SLICE = "queue a further slice (tpu.slices) to go on serving"
+
+
+def _ahead(seen: SliceStatus, plan: Plan) -> str:
+    """What may end a slice that serves or starts: trouble, maintenance, its run duration. Empty where nothing is known."""
+    if seen.supervisor.error:
+        return f"the machine {_TROUBLE} {_log_command(seen, plan)}"
+    if seen.maintenance:
+        return f"Google announces maintenance for {when(seen.maintenance)}: {_FURTHER_SLICE}"
+    if seen.supervisor.maintenance:
+        return f"Google announces {seen.supervisor.maintenance}: {_FURTHER_SLICE}"
+    if seen.left_s is not None and seen.left_s < _SOON_S:
+        return f"it ends in {read_duration(seen.left_s)}: {_FURTHER_SLICE}"
+    return ""
+
+
+def _log_command(seen: SliceStatus, plan: Plan) -> str:
+    """The command that shows what the machine wrote."""
+    return LogSource.slice(seen.id, plan.zone or "").command(plan.names.project)

@@ -1,0 +1,195 @@
+"""`gemma4 zones`, `gemma4 tpu status` and `gemma4 tpu ended`: they ask Google, print, and say what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from infra.catalog import Accelerator, catalog
+from infra.errors import GoogleError, SettingsError
+from infra.ops.google_access import google_session
+from infra.ops.plan_inputs import plan_stack, project_root
+from infra.ops.terminal.output import camel, print_json, table
+from infra.ops.tpu.ended_requests import EndedRequests, delete_ended_request, find_ended_requests, is_owned
+from infra.ops.tpu.orphans import find_orphans
+from infra.ops.tpu.read_slices import slice_statuses
+from infra.ops.tpu.status_lines import orphan_lines, status_lines
+from infra.ops.tpu.zone_survey import Survey, ZoneRow, chips_of, survey
+from infra.planning.plan import Plan
+from infra.planning.platforms.tpu.slices import SlicesPlan, plan_slices
+from infra.planning.report.terminal import Fitting, show
+from infra.planning.settings.stackfile import StackFile, read_stack
+
+
+@dataclass(frozen=True)
+class _TpuStack:
+    file: StackFile
+    plan: Plan
+    slices: SlicesPlan
+
+
+def _tpu_stack(stack: str) -> _TpuStack:
+    """Return the plan of a stack with TPU slices. Raises SettingsError for any other."""
+    planned = plan_stack(stack)
+    slices = planned.plan.deployment
+    if not isinstance(slices, SlicesPlan):
+        title = planned.plan.accelerator.title
+        raise SettingsError.of(stack, f"serves on {title}, not on TPU slices.", fix="Name a stack like v6e4.")
+    return _TpuStack(planned.file, planned.plan, slices)
+
+
+def show_zones(stack: str | None, accelerator: str | None, *, every: bool, as_json: bool) -> bool:
+    """Print the zones where the accelerator could be asked for, and return False if none has room.
+
+    Raises GoogleError where no zone answers.
+    """
+    capacity = _capacity(stack, accelerator)
+    flex_only = capacity.flex and not every
+    found = survey(google_session(capacity.file), capacity.accelerator, quota=capacity.quota, flex_only=flex_only)
+    chips = capacity.accelerator.devices
+    if as_json:
+        rows = [{**camel(asdict(row)), "room": row.room(chips)} for row in found.rows]
+        about = {"accelerator": capacity.accelerator.id, "quota": capacity.quota}
+        print_json({**about, "zones": rows, "gaps": list(found.gaps)})
+    else:
+        _print_zones(capacity, found)
+    return any(row.room(chips) is not False for row in found.rows)
+
+
+def show_slices(stack: str, *, as_json: bool) -> bool:
+    """Print the status of each slice and the stack's orphans, and return True if all slices serve as planned."""
+    planned = _tpu_stack(stack)
+    session = google_session(planned.file)
+    slices = slice_statuses(session, planned.plan, planned.slices)
+    tpus = [one for one in catalog().accelerators.values() if one.tpu]
+    orphans = find_orphans(
+        session, planned.plan, planned.slices, sorted({zone for one in tpus for zone in one.locations})
+    )
+    if as_json:
+        print_json(
+            {
+                "stack": stack,
+                "zone": planned.slices.zone,
+                "slices": [camel(asdict(one)) for one in slices],
+                "orphans": [camel(asdict(one)) for one in orphans.found],
+                "gaps": list(orphans.gaps),
+            }
+        )
+    else:
+        show(*(part for one in slices for part in status_lines(one)), *orphan_lines(orphans))
+    return all(one.serving for one in slices)
+
+
+def show_ended_requests(stack: str | None, *, delete: bool, everybody: bool, as_json: bool) -> bool:
+    """Print the ended requests. With `delete`, delete those of the stack; without a stack those of all stacks of this
+    program, with `everybody` all. Return False if one could not be deleted."""
+    if everybody and not delete:
+        fix = "Add --delete, or leave it out: all are listed anyway."
+        raise SettingsError.of("--everybody", "says whose requests --delete deletes.", "Nothing is deleted.", fix)
+    file = None if stack is None else read_stack(project_root(), stack)
+    session = google_session(file, patient=delete)
+    ended = find_ended_requests(session)
+    failed: dict[str, str] = {}
+    done: dict[tuple[str, str], str] = {}
+    for one in ended.found if delete else ():
+        if everybody or is_owned(one, stack):
+            try:
+                delete_ended_request(session, one)
+                done[one.zone, one.id] = "deleted"
+            except GoogleError as error:
+                failed[one.id] = str(error)
+                done[one.zone, one.id] = "failed"
+    if as_json:
+        print_json(_ended_data(ended, done, failed))
+    else:
+        _print_ended(ended, done, failed, hint="" if delete else _deletion_hint(stack))
+    return not failed
+
+
+@dataclass(frozen=True)
+class _Capacity:
+    """The TPU capacity that a user asks about; `flex`: bought as flex-start, which few zones take."""
+
+    file: StackFile | None
+    accelerator: Accelerator
+    quota: str
+    flex: bool
+
+
+def _capacity(stack: str | None, accelerator: str | None) -> _Capacity:
+    planned = None if stack is None else _tpu_stack(stack)
+    known = catalog().accelerators
+    tpus = {one.id: one for one in known.values() if one.tpu}
+    default = planned.plan.accelerator.id if planned else next(one for one in tpus)
+    chosen = tpus.get(accelerator or default)
+    if chosen is None or chosen.tpu is None:
+        fix = f"Write one of: {', '.join(sorted(tpus))}."
+        raise SettingsError.of("--accelerator", f"{accelerator} is not a TPU.", fix=fix)
+    if planned is None:
+        return _Capacity(None, chosen, chosen.tpu.quota, flex=True)
+    slices = plan_slices(planned.plan.settings, chosen, gateway_region=planned.plan.region)
+    return _Capacity(planned.file, chosen, slices.quota, flex=slices.provisioning == "flex-start")
+
+
+def _print_zones(capacity: _Capacity, found: Survey) -> None:
+    rows = table("zone", "flex-start")
+    for column in ("quota, chips", "held", "of region", "held", f"room for {capacity.accelerator.id}"):
+        rows.add_column(column, justify="right")
+    for row in found.rows:
+        rows.add_row(*_zone_cells(row, capacity.accelerator))
+    parts: list[Any] = [Fitting(rows) if found.rows else f"No zone lists {capacity.accelerator.id}."]
+    parts += [f"Unknown: {gap}" for gap in found.gaps]
+    parts.append(
+        f"Quota {capacity.quota} and its twin by region; ask for more in the console. A zone that is listed may have no "
+        "stock: no API says so, only a request shows it. Choose a zone with tpu.zone."
+    )
+    show(*parts)
+
+
+def _zone_cells(row: ZoneRow, accelerator: Accelerator) -> list[str]:
+    room = {None: "?", True: "yes", False: "no"}[row.room(accelerator.devices)]
+    refused = accelerator.tpu.flex_start_refused_zones if accelerator.tpu else ()
+    flex = "yes" if row.flex_start else "refused" if row.zone in refused else "untried"
+    chips = (row.limit, row.held, row.region_limit, row.region_held)
+    return [row.zone, flex, *("?" if one is None else "no limit" if one < 0 else str(one) for one in chips), room]
+
+
+def _deletion_hint(stack: str | None) -> str:
+    return (
+        f"They hold quota until they are deleted: gemma4 tpu ended {stack or 'STACK'} --delete (those of the stack), "
+        "gemma4 tpu ended --delete (of all stacks of gemma4), gemma4 tpu ended --delete --everybody (all)."
+    )
+
+
+def _print_ended(
+    ended: EndedRequests, done: Mapping[tuple[str, str], str], failed: Mapping[str, str], *, hint: str
+) -> None:
+    gaps = [f"Not asked: {gap}" for gap in ended.gaps]
+    if not ended.found:
+        show("No ended requests hold quota.", *gaps)
+        return
+    rows = table("request", "zone", "state", "stack", "chips", "why", "done")
+    for one in ended.found:
+        stack = one.labels.get("stack", "") if is_owned(one) else "foreign"
+        result = done.get((one.zone, one.id), "")
+        rows.add_row(one.id, one.zone, one.state.value, stack, str(chips_of(one)), one.error, result)
+    show(rows, *failed.values(), *gaps, *filter(None, [hint]))
+
+
+def _ended_data(ended: EndedRequests, done: Mapping[tuple[str, str], str], failed: Mapping[str, str]) -> dict[str, Any]:
+    rows = [
+        {
+            "id": one.id,
+            "zone": one.zone,
+            "state": one.state.value,
+            "error": one.error,
+            "owned": is_owned(one),
+            "chips": chips_of(one),
+            "created": one.create_time,
+            "done": done.get((one.zone, one.id), ""),
+        }
+        for one in ended.found
+    ]
+    deleted = [row["id"] for row in rows if row["done"] == "deleted"]
+    return {"ended": rows, "deleted": deleted, "failed": dict(failed), "gaps": list(ended.gaps)}
