@@ -17,7 +17,7 @@ from pathlib import Path
 
 from infra.catalog import catalog
 from infra.errors import Gemma4Error
-from infra.google.provider_settings import Access
+from infra.google.gcp_settings import GcpSettings
 from infra.planning.settings.stackfile import read_stack
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -58,7 +58,7 @@ def why_not(root: Path, stack: str, deployed: Collection[str], environ: Mapping[
     accelerator = catalog().accelerators.get(str(file.settings.get("accelerator")))
     if accelerator and not accelerator.deployable:
         return f"{accelerator.title} can be planned but not deployed yet"
-    if not Access.read(file.gcp.get, environ).project:
+    if not GcpSettings.read(file.gcp.get, environ).project:
         return f"No project is set: `pulumi config set gcp:project PROJECT -s {stack}`, and commit the stack file"
     return ""
 

@@ -1,4 +1,4 @@
-"""Cloud Run: run a job, follow its execution, read what a service serves."""
+"""Cloud Run: runs a job, follows its execution, reads a service and its revisions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from infra.errors import GoogleError
 from infra.google.api_errors import is_ambiguous
-from infra.google.provider_settings import Api
+from infra.google.gcp_settings import Api
 from infra.google.session import GoogleSession
 
 POLL_S = 5.0
@@ -25,9 +25,9 @@ class ExecutionState(StrEnum):
 
 @dataclass(frozen=True)
 class Execution:
-    """One run of a job. `name` is the full resource name; times are RFC 3339, empty while they lie ahead.
+    """One run of a job. `name` is the full resource name, `created` an RFC 3339 timestamp.
 
-    `args` are those that its container got, whether the job's own or this run's.
+    `args` are the arguments of its container, whether the job's own or this run's.
     """
 
     name: str
@@ -35,7 +35,6 @@ class Execution:
     state: ExecutionState
     message: str
     created: str
-    completed: str
     log_uri: str
     args: tuple[str, ...] = ()
 
@@ -50,7 +49,7 @@ class Execution:
 
 @dataclass(frozen=True)
 class Condition:
-    """One step of a revision's start. `state` as the API spells it; `message` in Google's words, or empty."""
+    """One step of a revision's start. `state` is the API's value; `message` is Google's, or empty."""
 
     state: str
     message: str
@@ -67,7 +66,7 @@ class Revision:
     conditions: Mapping[str, Condition]
 
     def succeeded(self, condition: str) -> bool:
-        """Whether the step of this type is done."""
+        """Return whether the condition of this type is fulfilled."""
         return condition in self.conditions and self.conditions[condition].state == SUCCEEDED
 
     @property
@@ -76,12 +75,12 @@ class Revision:
 
     @property
     def failed(self) -> bool:
-        """Whether Cloud Run has given it up, as opposed to: is still at it."""
+        """True once Cloud Run has given the revision up; False while it still starts it."""
         return self._ready.state == FAILED
 
     @property
     def problem(self) -> str:
-        """Google's reason for a revision that failed; a step's own where `Ready` has none."""
+        """Google's reason for a revision that failed: that of `Ready`, else that of the first condition that failed."""
         said = (one.message for one in (self._ready, *self.conditions.values()) if one.state == FAILED)
         return next(filter(None, said), "Cloud Run gave no reason.") if self.failed else ""
 
@@ -92,27 +91,24 @@ class Revision:
 
 @dataclass(frozen=True)
 class Service:
-    """A service as it is now. Revisions are short names; `problem` says why the newest is not ready, or nothing."""
+    """A service as it is now. Revisions are short names. `problem` says why the newest is not ready; empty where it is."""
 
-    name: str
     uri: str
-    urls: tuple[str, ...]
     ready_revision: str
     created_revision: str
     ready: bool
     problem: str
     failed: bool = False
-    """Whether Cloud Run has given up on what was asked last, as opposed to: is still at it."""
+    """True once Cloud Run has given up the newest template; False while it still works on it."""
     generation: str = ""
     annotations: Mapping[str, str] = field(default_factory=dict)
-    """Of the template that was asked last."""
+    """The annotations of the newest template."""
     pinned_to: tuple[str, ...] = ()
-    """The revisions that take the traffic where somebody has taken it away from the newest."""
+    """The revisions that get the traffic, where somebody has taken it away from the newest; else empty."""
 
     @property
     def failed_revision(self) -> str:
-        """Which attempt failed: the newest revision's name, or the generation's where none came about. Empty while the
-        newest serves or is on its way."""
+        """The newest revision where it failed, or `generation-N` where no revision was made; empty where none failed."""
         if not self.failed or (self.created_revision and self.created_revision == self.ready_revision):
             return ""
         return self.created_revision or f"generation-{self.generation}"
@@ -126,25 +122,23 @@ class CloudRun:
         self._parent = f"projects/{session.project}/locations/{region}"
 
     def service(self, name: str) -> Service:
+        """Return a service by its short name. Raises GoogleError."""
         return _service(self._session.get(Api.CLOUD_RUN, f"{self._parent}/services/{name}"))
 
     def revision(self, service: str, name: str) -> Revision:
-        """`name` is short."""
+        """Return a revision by its short name. Raises GoogleError."""
         return _revision(self._session.get(Api.CLOUD_RUN, f"{self._parent}/services/{service}/revisions/{name}"))
 
-    def start(
-        self, job: str, *, args: Sequence[str] = (), env: Mapping[str, str] | None = None, timeout_s: int = 0
-    ) -> Execution:
-        """Run a job once, with arguments, variables or a time-out of its own where they are given.
+    def start(self, job: str, *, args: Sequence[str] = ()) -> Execution:
+        """Run a job once, with `args` instead of its own where they are given.
 
-        The API knows no request id here. When the answer is lost, the execution with these arguments that has appeared
-        since is taken for ours, so that a broken connection neither starts a job twice nor forgets one.
+        The API has no request id here. When the answer is lost, a new execution with these arguments is taken for the one
+        that was asked for, so that a broken connection neither starts a job twice nor loses one.
         """
         before = {execution.name for execution in self.executions(job)}
         try:
-            operation = self._session.post(
-                Api.CLOUD_RUN, f"{self._parent}/jobs/{job}:run", _overrides(args, env or {}, timeout_s)
-            )
+            overrides = {"overrides": {"containerOverrides": [{"args": list(args)}]}} if args else {}
+            operation = self._session.post(Api.CLOUD_RUN, f"{self._parent}/jobs/{job}:run", overrides)
         except GoogleError as error:
             appeared = self._appeared(job, before, args) if is_ambiguous(error) else None
             if appeared is None:
@@ -153,28 +147,25 @@ class CloudRun:
         return _execution(operation.get("metadata", {}))
 
     def executions(self, job: str) -> tuple[Execution, ...]:
-        """Newest first."""
+        """Return the executions of a job, newest first."""
         pages = self._session.pages(Api.CLOUD_RUN, f"{self._parent}/jobs/{job}/executions")
         found = [_execution(raw) for page in pages for raw in page.get("executions", ())]
         return tuple(sorted(found, key=lambda execution: execution.created, reverse=True))
 
     def running(self, job: str, args: Sequence[str]) -> Execution | None:
-        """The newest execution of a job that has these arguments and has not ended; None where there is none."""
+        """Return the newest execution of a job that has these arguments and has not ended; None where there is none."""
         same = (one for one in self.executions(job) if not one.done and one.args == tuple(args))
         return next(same, None)
 
     def exit_code(self, execution: str) -> int | None:
-        """What the container of a single-task execution ended with last; None where it never ran or was killed."""
+        """Return the last exit code of a single-task execution; None where its container never ran or was killed."""
         tasks = self._session.get(Api.CLOUD_RUN, f"{execution}/tasks").get("tasks", ())
         code = tasks[0].get("lastAttemptResult", {}).get("exitCode") if tasks else None
         return None if code is None else int(code)
 
     def execution(self, name: str) -> Execution:
-        """`name` is an execution's full name."""
+        """Return an execution by its full name."""
         return _execution(self._session.get(Api.CLOUD_RUN, name))
-
-    def cancel(self, name: str) -> None:
-        self._session.post(Api.CLOUD_RUN, f"{name}:cancel", {}, repeatable=True)
 
     def wait(
         self,
@@ -184,9 +175,9 @@ class CloudRun:
         poll_s: float = POLL_S,
         progress: Callable[[Execution], None] = lambda _: None,
     ) -> Execution:
-        """Follow an execution to its end, whatever that is; GoogleError when it outlasts `timeout_s`.
+        """Follow an execution until it ends, successfully or not. Raises GoogleError when it takes longer than `timeout_s`.
 
-        `progress` hears of every look. The execution goes on after a time-out.
+        `progress` gets the execution each time it is read. The execution goes on after a time-out.
         """
         deadline = self._session.clock() + timeout_s
         while True:
@@ -207,18 +198,6 @@ class CloudRun:
         return next((one for one in new if not args or one.args == tuple(args)), None)
 
 
-def _overrides(args: Sequence[str], env: Mapping[str, str], timeout_s: int) -> dict[str, Any]:
-    container: dict[str, Any] = {}
-    if args:
-        container["args"] = list(args)
-    if env:
-        container["env"] = [{"name": name, "value": value} for name, value in env.items()]
-    overrides: dict[str, Any] = {"containerOverrides": [container]} if container else {}
-    if timeout_s:
-        overrides["timeout"] = f"{timeout_s}s"
-    return {"overrides": overrides} if overrides else {}
-
-
 def _execution(raw: Mapping[str, Any]) -> Execution:
     ended = [one for one in raw.get("conditions", ()) if one.get("type") == "Completed"]
     completed: Mapping[str, Any] = ended[0] if ended else {}
@@ -229,7 +208,6 @@ def _execution(raw: Mapping[str, Any]) -> Execution:
         state=_execution_state(raw, completed),
         message=completed.get("message", ""),
         created=raw.get("createTime", ""),
-        completed=raw.get("completionTime", ""),
         log_uri=raw.get("logUri", ""),
         args=tuple(containers[0].get("args", ())) if containers else (),
     )
@@ -237,11 +215,11 @@ def _execution(raw: Mapping[str, Any]) -> Execution:
 
 def _execution_state(raw: Mapping[str, Any], completed: Mapping[str, Any]) -> ExecutionState:
     state = completed.get("state")
-    if state == "CONDITION_SUCCEEDED":
+    if state == SUCCEEDED:
         return ExecutionState.SUCCEEDED
     if completed.get("executionReason") == "CANCELLED" or raw.get("cancelledCount", 0):
         return ExecutionState.CANCELLED
-    return ExecutionState.FAILED if state == "CONDITION_FAILED" else ExecutionState.RUNNING
+    return ExecutionState.FAILED if state == FAILED else ExecutionState.RUNNING
 
 
 def _service(raw: Mapping[str, Any]) -> Service:
@@ -251,13 +229,11 @@ def _service(raw: Mapping[str, Any]) -> Service:
     targets = raw.get("traffic", ())
     newest = any(target.get("type", "").endswith("LATEST") and target.get("percent") for target in targets)
     return Service(
-        name=raw.get("name", ""),
         uri=raw.get("uri", ""),
-        urls=tuple(raw.get("urls", ())),
         ready_revision=_short(raw.get("latestReadyRevision", "")),
         created_revision=_short(raw.get("latestCreatedRevision", "")),
         ready=ready,
-        problem="" if ready else _said(terminal) or "the newest revision is still on its way",
+        problem="" if ready else _message(terminal) or "the newest revision is still starting",
         failed=terminal.get("state") == FAILED and not reconciling,
         generation=str(raw.get("generation", "")),
         annotations=raw.get("template", {}).get("annotations", {}),
@@ -266,12 +242,14 @@ def _service(raw: Mapping[str, Any]) -> Service:
 
 
 def _revision(raw: Mapping[str, Any]) -> Revision:
-    conditions = {one.get("type", ""): Condition(one.get("state", ""), _said(one)) for one in raw.get("conditions", ())}
+    conditions = {
+        one.get("type", ""): Condition(one.get("state", ""), _message(one)) for one in raw.get("conditions", ())
+    }
     return Revision(_short(raw.get("name", "")), raw.get("createTime", ""), raw.get("annotations", {}), conditions)
 
 
-def _said(condition: Mapping[str, Any]) -> str:
-    """A condition's message on one line, without the links that Google appends."""
+def _message(condition: Mapping[str, Any]) -> str:
+    """Return a condition's message on one line, without the links that Google appends."""
     return " ".join(condition.get("message", "").partition("Logs URL")[0].split())
 
 

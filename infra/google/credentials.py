@@ -1,4 +1,4 @@
-"""Who calls: google-auth's credentials, chosen as the gcp provider chooses them, refreshed when they have to be."""
+"""google-auth's credentials, chosen as the gcp provider chooses them, and refreshed when they expire."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from infra.errors import GoogleError
-from infra.google.api_errors import Asked, expired, explain, not_sent
-from infra.google.provider_settings import Access, Api
+from infra.google.api_errors import ApiCall, credentials_expired, error_from_answer, not_sent
+from infra.google.gcp_settings import Api, GcpSettings
 
 KEY_FILE = "GOOGLE_APPLICATION_CREDENTIALS"
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
@@ -23,38 +23,38 @@ NO_CREDENTIALS = (
 
 
 class Credentials:
-    """An access token that renews itself where it can. Loads nothing before the first request."""
+    """An access token that renews itself where it can. The credentials are loaded at the first request."""
 
-    def __init__(self, access: Access, timeout_s: float | None = None) -> None:
-        """`timeout_s` bounds the wait for a token; None leaves it to google-auth, which waits for two minutes."""
-        self._access = access
+    def __init__(self, gcp: GcpSettings, timeout_s: float | None = None) -> None:
+        """`timeout_s` is the longest wait for a token; None leaves it to google-auth, which waits for two minutes."""
+        self._gcp = gcp
         self._timeout_s = timeout_s
         self._loaded: Any = None
         self._transport: Any = None
 
-    def apply(self, headers: MutableMapping[str, str], asked: Asked) -> None:
-        """Write the authorization, and the quota project of a person's credentials, into `headers`."""
+    def apply(self, headers: MutableMapping[str, str], call: ApiCall) -> None:
+        """Write into `headers` the authorization, and the quota project of a person's credentials."""
         loaded = self._load()
         if not loaded.valid:
-            self.renew(asked)
+            self.renew(call)
         # Not `before_request`: it would ask googleapis.com for access boundaries even where endpoints are overridden.
         loaded.apply(headers)
 
-    def renew(self, asked: Asked) -> None:
-        """Get a new access token; GoogleError with 401 where the credentials are spent, 0 where nobody answered."""
+    def renew(self, call: ApiCall) -> None:
+        """Get a new access token. Raises GoogleError: status 401 for expired credentials, 0 where no server answered."""
         from google.auth import exceptions
 
         try:
             self._load().refresh(self._request())
         except exceptions.TransportError as error:
-            raise not_sent(asked, f"no access token could be had: {type(error).__name__}") from None
+            raise not_sent(call, f"no access token could be made: {type(error).__name__}") from None
         except exceptions.RefreshError as error:
-            raise self._refusal(error, asked) from None
+            raise self._refusal(error, call) from None
 
     def _load(self) -> Any:
         if self._loaded is None:
-            source = _source(self._access)
-            self._loaded = _impersonated(source, self._access) if self._access.impersonate else source
+            source = _source(self._gcp)
+            self._loaded = _impersonated(source, self._gcp) if self._gcp.impersonate else source
         return self._loaded
 
     def _request(self) -> Any:
@@ -65,19 +65,19 @@ class Credentials:
             self._transport = request if self._timeout_s is None else partial(request, timeout=self._timeout_s)
         return self._transport
 
-    def _refusal(self, error: Exception, asked: Asked) -> GoogleError:
+    def _refusal(self, error: Exception, call: ApiCall) -> GoogleError:
         if getattr(error, "retryable", False):
-            return not_sent(asked, "no access token could be had: its server has trouble of its own")
+            return not_sent(call, "no access token could be made: the token server has a problem")
         body = _json(error.args[1]) if len(error.args) > 1 else None
         code = (body or {}).get("error")
-        if self._access.impersonate and isinstance(code, dict):
-            about = Asked(f"acting as {self._access.impersonate}", Api.IAM_CREDENTIALS.service, asked.project)
-            return explain(int(code.get("code", 403)), body, about)
-        return expired(asked, code if isinstance(code, str) else "")
+        if self._gcp.impersonate and isinstance(code, dict):
+            about = ApiCall(f"acting as {self._gcp.impersonate}", Api.IAM_CREDENTIALS.service, call.project)
+            return error_from_answer(int(code.get("code", 403)), body, about)
+        return credentials_expired(call, code if isinstance(code, str) else "")
 
 
 def key_info(credentials: str) -> dict[str, Any]:
-    """The content of `gcp:credentials`, given as JSON or as a path; GoogleError if it is neither."""
+    """Return the content of `gcp:credentials`, given as JSON or as a path. Raises GoogleError if it is neither."""
     text = credentials
     if not credentials.lstrip().startswith("{"):
         try:
@@ -89,17 +89,19 @@ def key_info(credentials: str) -> dict[str, Any]:
             ) from None
     info = _json(text)
     if info is None:
-        raise GoogleError("gcp:credentials holds no JSON object, so nobody is signed in; give a key file or its JSON.")
+        raise GoogleError(
+            "gcp:credentials does not hold a JSON object, so nobody is signed in; give a key file or its JSON."
+        )
     return info
 
 
-def _source(access: Access) -> Any:
+def _source(gcp: GcpSettings) -> Any:
     from google.oauth2.credentials import Credentials as BearerOnly
 
-    if access.access_token:
-        return BearerOnly(token=access.access_token)  # type: ignore[no-untyped-call]
-    info = key_info(access.credentials) if access.credentials else None
-    # The library warns of key files from strangers and of logins without a quota project: noise in a deployment's log.
+    if gcp.access_token:
+        return BearerOnly(token=gcp.access_token)  # type: ignore[no-untyped-call]
+    info = key_info(gcp.credentials) if gcp.credentials else None
+    # The library warns of key files from untrusted sources and of logins without a quota project: noise in a deployment.
     with warnings.catch_warnings(action="ignore"):
         return _from_files(info)
 
@@ -124,15 +126,15 @@ def _from_files(info: dict[str, Any] | None) -> Any:
         raise GoogleError(said + NO_CREDENTIALS, status=401, reason="UNAUTHENTICATED") from None
 
 
-def _impersonated(source: Any, access: Access) -> Any:
+def _impersonated(source: Any, gcp: GcpSettings) -> Any:
     from google.auth.impersonated_credentials import Credentials as Impersonated
 
-    path = f"projects/-/serviceAccounts/{access.impersonate}:generateAccessToken"
+    path = f"projects/-/serviceAccounts/{gcp.impersonate}:generateAccessToken"
     return Impersonated(  # type: ignore[no-untyped-call]
         source_credentials=source,
-        target_principal=access.impersonate,
+        target_principal=gcp.impersonate,
         target_scopes=[SCOPE],
-        iam_endpoint_override=access.url(Api.IAM_CREDENTIALS, path),
+        iam_endpoint_override=gcp.url(Api.IAM_CREDENTIALS, path),
     )
 
 

@@ -1,9 +1,9 @@
-"""Identity tokens for a service behind IAM, for every kind of credential that people and pipelines have.
+"""Makes identity tokens for a Cloud Run service, from every kind of credential that people and pipelines have.
 
 Impersonating the stack's invoker account comes first: it works for a person, a service account and workload identity
-federation alike. Then the caller's own identity, then gcloud. All of them use the service's base URL as the audience.
-The invoker's grant may be minutes old and not count yet: until `GRACE_S` after it was first refused, it is tried again now
-and then. After a refused token call `forget`: the next one is tried the first way again at once.
+federation alike. Then comes the caller's own identity, then gcloud. The audience is always the service's base URL.
+A fresh grant on the invoker may not count yet: impersonation is tried again from time to time, until `GRACE_S` after it
+was first refused. After the service refused a token, call `forget`: the next token starts with impersonation again.
 """
 
 from __future__ import annotations
@@ -14,22 +14,23 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from infra.errors import GoogleError
 from infra.google.api_errors import is_transient
 from infra.google.credentials import key_info
-from infra.google.provider_settings import Api
+from infra.google.gcp_settings import Api
 from infra.google.session import GoogleSession
 
-RENEW_BEFORE_S = 300  # tokens live an hour; one with less than this left is not handed out
+RENEW_BEFORE_S = 300  # a token is valid for an hour; with less than this left it is replaced
 GRACE_S = 300.0  # a fresh grant may take minutes to count
 PAUSE_S = 10.0
 CREATOR_ROLE = "roles/iam.serviceAccountOpenIdTokenCreator"
 
 
 class IdentityTokens:
-    """`own` and `gcloud` make a token for an audience or raise GoogleError; tests put their own in."""
+    """Tokens by audience. `own` and `gcloud` make one or raise GoogleError; tests replace them."""
 
     def __init__(
         self,
@@ -45,42 +46,35 @@ class IdentityTokens:
         self._gcloud = gcloud or gcloud_token
         self._kept: dict[str, str] = {}
         self._refused_since: float | None = None
-        """When impersonation was refused first; None before that, and once it has worked."""
+        """When impersonation was first refused; None before that, and after it has worked."""
         self._refused_at = 0.0
         self.way = ""
-        """How the last token was made and what failed before, in words; empty before the first."""
+        """How the last token was made and what failed before it, in words; empty before the first token."""
 
     def token(self, audience: str) -> str:
-        """A token for a service's base URL, good for five more minutes at least; GoogleError names the missing role."""
+        """Return a token for a base URL, valid for five minutes or more. Raises GoogleError that names the missing role."""
         kept = self._kept.get(audience)
         if not kept or expiry(kept) - self._session.clock() <= RENEW_BEFORE_S:
             kept = self._made(audience)
-        elif self._may_count_by_now():
-            kept = self._better(audience) or kept
+        elif self._should_impersonate_again():
+            with suppress(GoogleError):
+                kept = self._impersonated(audience)
+                self.way = f"made acting as {self._invoker}"
         self._kept[audience] = kept
         return kept
 
     def forget(self) -> None:
-        """Drop all tokens, so that the next one is made by whatever is allowed by then."""
+        """Drop all tokens, so that the next one is made anew."""
         self._kept.clear()
 
-    def _may_count_by_now(self) -> bool:
-        """Whether a grant for the invoker may have come to count since impersonation was refused last."""
+    def _should_impersonate_again(self) -> bool:
+        """Return whether a grant on the invoker may count by now, although impersonation was refused before."""
         now = self._session.clock()
         return (
             self._refused_since is not None
             and now - self._refused_since <= GRACE_S
             and now - self._refused_at >= PAUSE_S
         )
-
-    def _better(self, audience: str) -> str | None:
-        """The invoker's token, None where impersonation is refused still."""
-        try:
-            token = self._impersonated(audience)
-        except GoogleError:
-            return None
-        self.way = f"made acting as {self._invoker}"
-        return token
 
     def _made(self, audience: str) -> str:
         refusals: list[str] = []
@@ -115,26 +109,26 @@ class IdentityTokens:
         return token
 
     def _own_identity(self, audience: str) -> str:
-        """A service account's key and a machine inside Google Cloud can; a person's or a federated login cannot."""
+        """Make a token from a service account's key or on a machine of Google Cloud; other logins cannot make one."""
         from google.auth import exceptions
         from google.auth.transport.requests import Request
         from google.oauth2 import id_token, service_account
 
-        access = self._session.access
-        if access.access_token or access.impersonate:
+        gcp = self._session.gcp
+        if gcp.access_token or gcp.impersonate:
             raise GoogleError("an access token alone cannot be turned into an identity token.")
         request = Request()
         try:
-            if access.credentials:
+            if gcp.credentials:
                 made = service_account.IDTokenCredentials.from_service_account_info(  # type: ignore[no-untyped-call]
-                    key_info(access.credentials), target_audience=audience
+                    key_info(gcp.credentials), target_audience=audience
                 )
             else:
                 made = id_token.fetch_id_token_credentials(audience, request)  # type: ignore[no-untyped-call]
             made.refresh(request)
         except (exceptions.GoogleAuthError, ValueError) as error:
             # The message of a malformed key file may quote it.
-            raise GoogleError(f"these credentials make none ({type(error).__name__}).") from None
+            raise GoogleError(f"these credentials cannot make one ({type(error).__name__}).") from None
         return str(made.token)
 
     def _nobody_can(self, audience: str, refusals: list[str]) -> GoogleError:
@@ -149,7 +143,7 @@ class IdentityTokens:
 
 
 def expiry(token: str) -> float:
-    """When a token ends, in seconds since 1970; 0 where it does not say. The signature is not checked."""
+    """Return when a token expires, in seconds since 1970; 0 where it does not say. The signature is not checked."""
     try:
         part = token.split(".")[1]
         claims: dict[str, Any] = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
@@ -159,7 +153,7 @@ def expiry(token: str) -> float:
 
 
 def gcloud_token(audience: str) -> str:
-    """gcloud's own identity token. Only a service account's can carry an audience; a person's is taken as it is."""
+    """Return gcloud's identity token. A service account's carries the audience; a person's cannot."""
     gcloud = shutil.which("gcloud")
     if gcloud is None:
         raise GoogleError("it is not installed.")
@@ -191,7 +185,7 @@ def outlast_fresh_grants(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> int:
-    """Ask again while the HTTP status is 401 or 403, each time with a fresh token, for at most `grace_s`.
+    """Call `ask` until its HTTP status is neither 401 nor 403, each time with a new token, for at most `grace_s`.
 
     IAM needs minutes to act on a new grant. Returns the last status.
     """

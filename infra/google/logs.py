@@ -1,4 +1,4 @@
-"""Cloud Logging: the last lines that a service, a job's execution or a TPU slice wrote."""
+"""Cloud Logging: reads the last lines that a service, a job's execution or a TPU slice wrote."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from infra.google.provider_settings import Api
+from infra.google.gcp_settings import Api
 from infra.google.session import GoogleSession
 
 HUGGING_FACE_TOKEN = re.compile(r"hf_[A-Za-z0-9]{8,}")
@@ -16,7 +16,7 @@ HUGGING_FACE_TOKEN = re.compile(r"hf_[A-Za-z0-9]{8,}")
 
 @dataclass(frozen=True)
 class LogSource:
-    """Whose entries: a monitored resource's type and labels, labels of the entries themselves, and fields of their text."""
+    """Which entries: by type and labels of the monitored resource, by labels of the entries, and by fields of their payload."""
 
     resource: str
     resource_labels: Mapping[str, str]
@@ -25,26 +25,26 @@ class LogSource:
 
     @classmethod
     def service(cls, name: str, region: str, revision: str = "") -> LogSource:
-        """A Cloud Run service, or one revision of it by its short name."""
+        """Return the source for a Cloud Run service, or for one revision of it by its short name."""
         labels = {"service_name": name, "location": region} | ({"revision_name": revision} if revision else {})
         return cls("cloud_run_revision", labels)
 
     @classmethod
     def job(cls, name: str, region: str, execution: str = "") -> LogSource:
-        """A Cloud Run job, or one execution of it by its short name."""
+        """Return the source for a Cloud Run job, or for one execution of it by its short name."""
         labels = {"run.googleapis.com/execution_name": execution} if execution else {}
         return cls("cloud_run_job", {"job_name": name, "location": region}, labels)
 
     @classmethod
     def slice(cls, node_id: str, zone: str) -> LogSource:
-        """A TPU slice by its node's name: what the supervisor on it writes, of itself and of what the server prints.
+        """Return the source for a TPU slice by its node's name: the supervisor's own lines and those that the server prints.
 
-        A TPU machine sends none of this by itself.
+        A TPU machine itself sends nothing to Cloud Logging.
         """
         return cls("generic_node", {"namespace": "gemma4", "node_id": node_id, "location": zone})
 
     def query(self, since: str = "") -> str:
-        """In the logging query language; `since` is RFC 3339."""
+        """Return the filter in the logging query language; `since` is an RFC 3339 timestamp."""
         terms = [f'resource.type="{self.resource}"']
         terms += [f'resource.labels.{key}="{_escaped(value)}"' for key, value in self.resource_labels.items()]
         terms += [f'labels."{key}"="{_escaped(value)}"' for key, value in self.labels.items()]
@@ -53,7 +53,7 @@ class LogSource:
         return " AND ".join(terms)
 
     def command(self, project: str) -> str:
-        """The command that shows the newest entries of the last day."""
+        """Return the command that shows the newest entries of the last day."""
         fields = "value(timestamp,severity,jsonPayload.message)"
         return (
             f"gcloud logging read '{self.query()}' --project {project} --freshness 1d --limit 100 --format '{fields}'"
@@ -61,9 +61,9 @@ class LogSource:
 
 
 def last_lines(session: GoogleSession, source: LogSource, *, limit: int = 20, since: str = "") -> tuple[str, ...]:
-    """The newest `limit` entries as text, oldest first; Hugging Face tokens are blotted out.
+    """Return the newest `limit` entries as text, oldest first, with Hugging Face tokens removed.
 
-    Entries show up some seconds after they were written. Entries without text (request logs) are left out.
+    Entries can be read some seconds after they were written. Entries without text (request logs) are left out.
     """
     body = {
         "resourceNames": [f"projects/{session.project}"],

@@ -1,4 +1,4 @@
-"""What a project may use: limits from the Cloud Quotas API."""
+"""Reads a project's quota limits from the Cloud Quotas API."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from infra.errors import GoogleError
-from infra.google.provider_settings import Api
+from infra.google.gcp_settings import Api
 from infra.google.session import GoogleSession
 
 
-def limits(session: GoogleSession, service: str, quota: str) -> Mapping[str, int] | None:
-    """A quota's limit by zone or region; -1 is without limit. None where the service knows no such quota.
+def quota_limits(session: GoogleSession, service: str, quota: str) -> Mapping[str, int] | None:
+    """Return a quota's limit by zone or region; -1 means unlimited. None where the service has no such quota.
 
-    GoogleError when it cannot be read, which is a role more than most other calls need.
+    Raises GoogleError when it cannot be read: that needs a role (roles/cloudquotas.viewer) that most calls do not need.
     """
     path = f"projects/{session.project}/locations/global/services/{service}/quotaInfos/{quota}"
     try:
@@ -24,7 +24,7 @@ def limits(session: GoogleSession, service: str, quota: str) -> Mapping[str, int
         raise
     found: dict[str, int] = {}
     for one in sorted(info.get("dimensionsInfos", ()), key=lambda one: len(one.get("dimensions", {}))):
-        for place in _places(one):  # what is said of one place comes after what is said of all, and wins
+        for place in _places(one):  # entries for one place come after the general ones and override them
             found[place] = int(one.get("details", {}).get("value", 0))
     return found
 

@@ -1,7 +1,7 @@
-"""What kind of no Google said. Its words are the same in an HTTP error, in a failed operation and in the record of a
-failed request, so that one function reads all three.
+"""Recognises why Google refused a request: quota, place or capacity.
 
-The sentences are those that were seen: Google documents none of them.
+Google uses the same sentences in an HTTP error, in a failed operation and in a failed queued resource, so one function
+reads all three. The patterns match sentences that were seen; Google documents none of them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 MESSAGE_KEPT = 500  # characters of Google's own words
 
 
-class Refusal(StrEnum):
-    """Kinds that ask for different things: more quota, another place, another time. The value is the error's reason."""
+class RefusalKind(StrEnum):
+    """What helps is different for each kind: more quota, another place, another time. The value is the error's reason."""
 
     QUOTA = "QUOTA_EXCEEDED"
     UNSUPPORTED = "UNSUPPORTED_ZONE"
@@ -25,15 +25,15 @@ class Refusal(StrEnum):
 
 
 @dataclass(frozen=True)
-class Cause:
-    """`message` is Google's own, on one line; `quota` has the keys quota, limit and place where a quota is used up."""
+class Refusal:
+    """`message` is Google's own, on one line. `quota` has the keys quota, limit and place where a quota is used up."""
 
-    kind: Refusal
+    kind: RefusalKind
     message: str
     quota: Mapping[str, str | None] = field(default_factory=dict)
 
 
-# Wordings seen for an exhausted quota: TPU API (the error, and its violation), Compute Engine, Cloud Run.
+# Sentences seen for an exhausted quota: TPU API (the error, and its violation), Compute Engine, Cloud Run.
 QUOTAS = (
     re.compile(
         r"Quota limit '(?P<quota>[^']+)' has been exceeded\. Limit: (?P<limit>[\d.,]+)"
@@ -46,7 +46,7 @@ QUOTAS = (
         r"Quota '(?P<quota>[^']+)' exceeded\.\s+Limit: (?P<limit>[\d.,]+)(?: in (?:region|zone) (?P<place>[\w-]+))?"
     ),
     re.compile(r"Quota violated: (?P<quota>\w+) requested: \S+ allowed: (?P<limit>\d+)"),
-    # The same words with "per minute" are a rate, which time heals.
+    # The same words with "per minute" are a rate limit, which passes by itself.
     re.compile(
         r"Quota exceeded for quota metric '(?P<quota>[^']+)' and limit '(?P<limit>(?:(?!per (?:minute|second))[^'])+)'"
     ),
@@ -57,28 +57,28 @@ UNSUPPORTED = re.compile(
     r"|provisioning model is not supported for accelerator type"
 )
 LOCATION_POLICY = "LOCATION_POLICY_VIOLATED"
-"""Reason beside a 403 for a zone that this project may not use, or that does not exist."""
+"""The reason in a 403 for a zone that does not exist or that this project may not use."""
 
 STOCKOUT = re.compile(r"no more capacity in the zone|GCE_STOCKOUT|ZONE_RESOURCE_POOL_EXHAUSTED")
 
 
-def cause_of(error: Mapping[str, Any]) -> Cause:
-    """The kind of a `google.rpc.Status`: of an HTTP error's body, an operation or a failed request."""
+def refusal_of(error: Mapping[str, Any]) -> Refusal:
+    """Return the refusal that a `google.rpc.Status` tells: from an HTTP error's body, an operation or a queued resource."""
     message = _line(str(error.get("message") or ""))
     texts = [message, *_violations(error)]
     for text in texts:
         quota = next((match for match in (pattern.search(text) for pattern in QUOTAS) if match), None)
         if quota:
-            return Cause(Refusal.QUOTA, message, quota.groupdict())
+            return Refusal(RefusalKind.QUOTA, message, quota.groupdict())
     if any(UNSUPPORTED.search(text) for text in texts) or error_info(error).get("reason") == LOCATION_POLICY:
-        return Cause(Refusal.UNSUPPORTED, message)
+        return Refusal(RefusalKind.UNSUPPORTED, message)
     if any(STOCKOUT.search(text) for text in texts):
-        return Cause(Refusal.CAPACITY, message)
-    return Cause(Refusal.OTHER, message)
+        return Refusal(RefusalKind.CAPACITY, message)
+    return Refusal(RefusalKind.OTHER, message)
 
 
 def error_info(error: Mapping[str, Any]) -> dict[str, str]:
-    """Reason and metadata of the google.rpc.ErrorInfo among the details, flattened."""
+    """Return reason and metadata of the `google.rpc.ErrorInfo` among the details, in one dictionary."""
     for detail in _details(error):
         if str(detail.get("@type", "")).endswith("ErrorInfo"):
             return {**detail.get("metadata", {}), "reason": detail.get("reason", "")}

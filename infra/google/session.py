@@ -1,8 +1,8 @@
-"""One way to call a Google API: endpoint, credentials, time-outs, and repetition only where it is safe.
+"""Calls Google's APIs: endpoint, credentials, time-outs, and repetition only where it is safe.
 
-GET, PUT and DELETE are repeated on 429 (a rate, not a quota), 500, 502, 503, 504 and a broken connection, with growing
-pauses or the one that `Retry-After` asks for. POST and PATCH are sent once, unless the caller gives a request id, which
-Google recognises, or says that repeating does no harm. What was certainly never sent may always be tried again.
+GET and DELETE are repeated on 429 (a rate limit, not a quota), 500, 502, 503, 504 and a broken connection, with growing
+pauses or the pause that `Retry-After` asks for. POST and PATCH are sent once, unless the caller gives a request id, which
+Google recognises, or says that repeating does no harm. A request that was certainly never sent may always be repeated.
 """
 
 from __future__ import annotations
@@ -18,27 +18,25 @@ from infra.errors import GoogleError
 from infra.google.api_errors import (
     NO_ANSWER,
     NOT_SENT,
-    Asked,
-    after_silence,
-    explain,
+    ApiCall,
+    bad_address,
+    error_from_answer,
     is_ambiguous,
     is_transient,
-    no_address,
+    maybe_done_error,
     not_sent,
     unreachable,
 )
 from infra.google.credentials import Credentials
-from infra.google.provider_settings import Access, Api
+from infra.google.gcp_settings import Api, GcpSettings
 
 if TYPE_CHECKING:
     import requests
 
-IDEMPOTENT = frozenset({"GET", "PUT", "DELETE"})
-
 
 @dataclass(frozen=True)
 class Retry:
-    """Pauses grow from `first_s` by doubling up to `cap_s`, each shortened by up to half at random."""
+    """Pauses between attempts double from `first_s` up to `cap_s`; each is shortened by up to half at random."""
 
     attempts: int = 6
     first_s: float = 1.0
@@ -46,7 +44,7 @@ class Retry:
     retry_after_cap_s: float = 60.0
 
     def pause_s(self, attempt: int, asked_s: float | None, chance: float) -> float:
-        """`attempt` counts from 1, `asked_s` is what the server wants, `chance` lies in [0, 1)."""
+        """Return the pause after an attempt, counted from 1. `asked_s` is what the server asks for; `chance` is in [0, 1)."""
         if asked_s is not None:
             return min(asked_s, self.retry_after_cap_s)
         return min(self.first_s * 2.0 ** (attempt - 1), self.cap_s) * (1 - chance / 2)
@@ -54,8 +52,10 @@ class Retry:
 
 @dataclass(frozen=True)
 class Timeouts:
-    """Seconds to connect to each address of a host, and between two bytes of an answer. Where nothing at all has answered
-    for `silence_s`, all attempts together, nothing more is asked; None asks on."""
+    """Seconds to connect to each address of a host, and between two bytes of an answer.
+
+    Once no API has answered for `silence_s`, all attempts together, no further request is sent; None sets no such limit.
+    """
 
     connect_s: float = 10.0
     read_s: float = 60.0
@@ -63,11 +63,11 @@ class Timeouts:
 
 
 QUICK, ONCE_MORE = Timeouts(connect_s=3.0, read_s=10.0, silence_s=10.0), Retry(attempts=2, first_s=0.5)
-"""For a question that somebody waits for: without a network it is given up within seconds."""
+"""For a question that somebody waits for: without a network it fails within seconds."""
 
 
 @dataclass(frozen=True)
-class _Call:
+class _Request:
     method: str
     api: Api
     path: str
@@ -78,7 +78,7 @@ class _Call:
 
 @dataclass(frozen=True)
 class _Failure:
-    """`answered`: the API itself said no, rather than nobody or the token server."""
+    """`answered`: the API itself refused, rather than the token server; False where no server answered."""
 
     error: GoogleError
     answered: bool = False
@@ -86,43 +86,43 @@ class _Failure:
 
 
 class GoogleSession:
-    """`sleep` and `clock` (seconds since 1970) are the tests' way not to wait. Not for several threads at once."""
+    """One thread's way to Google's APIs. Tests replace `sleep` and `clock` (seconds since 1970) in order not to wait."""
 
     def __init__(
         self,
-        access: Access,
+        gcp: GcpSettings,
         *,
         retry: Retry | None = None,
         timeouts: Timeouts | None = None,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.access = access
+        self.gcp = gcp
         self.sleep = sleep
         self.clock = clock
         self._retry = retry or Retry()
         self.timeouts = timeouts or Timeouts()
-        self._credentials = Credentials(access, None if self.timeouts.silence_s is None else self.timeouts.read_s)
+        self._credentials = Credentials(gcp, None if self.timeouts.silence_s is None else self.timeouts.read_s)
         self._silent_s = 0.0
         self._answered: set[Api] = set()
-        self._silent: set[Api] = set()  # have never answered, nor a call with all its attempts
+        self._silent: set[Api] = set()  # APIs that never answered, although a request went through all its attempts
         self._http: requests.Session | None = None
 
     @property
     def project(self) -> str:
-        """The project that calls are made for; GoogleError where none is set."""
-        return self.access.required_project()
+        """The project that calls are made for. Raises GoogleError where none is set."""
+        return self.gcp.required_project()
 
     def get(self, api: Api, path: str, **params: str) -> dict[str, Any]:
-        return _object(self._send(_Call("GET", api, path, params, repeatable=True)), api)
+        return _object(self._send(_Request("GET", api, path, params, repeatable=True)), api)
 
     def delete(self, api: Api, path: str, **params: str) -> dict[str, Any]:
-        """A repeated DELETE whose first answer was lost meets a 404, which the caller takes for done."""
-        return _object(self._send(_Call("DELETE", api, path, params, repeatable=True)), api)
+        """Send a DELETE. Where the first answer was lost, the repetition gets a 404, which the caller takes for done."""
+        return _object(self._send(_Request("DELETE", api, path, params, repeatable=True)), api)
 
     def patch(self, api: Api, path: str, body: Mapping[str, Any], **params: str) -> dict[str, Any]:
-        """Sent once: what a second PATCH would overwrite, only the caller knows."""
-        return _object(self._send(_Call("PATCH", api, path, params, body)), api)
+        """Send a PATCH once: only the caller knows what a second one would overwrite."""
+        return _object(self._send(_Request("PATCH", api, path, params, body)), api)
 
     def post(
         self,
@@ -134,18 +134,18 @@ class GoogleSession:
         repeatable: bool = False,
         **params: str,
     ) -> dict[str, Any]:
-        """`request_id`, the API's `requestId`, makes repeating safe; `repeatable` is for mere questions."""
+        """Send a POST. `request_id`, the API's `requestId`, makes repeating safe; `repeatable` says that it only reads."""
         if request_id:
             params["requestId"] = request_id
-        call = _Call("POST", api, path, params, body, repeatable=repeatable or bool(request_id))
-        return _object(self._send(call), api)
+        request = _Request("POST", api, path, params, body, repeatable=repeatable or bool(request_id))
+        return _object(self._send(request), api)
 
     def download(self, api: Api, path: str, **params: str) -> bytes:
-        """A GET whose answer is no JSON. The whole content is held in memory."""
-        return self._send(_Call("GET", api, path, params, repeatable=True)).content
+        """Return the content of a GET whose answer is not JSON. All of it is held in memory."""
+        return self._send(_Request("GET", api, path, params, repeatable=True)).content
 
     def pages(self, api: Api, path: str, **params: str) -> Iterator[dict[str, Any]]:
-        """Every page of a listing, one GET each."""
+        """Yield every page of a listing, one GET each."""
         token = ""
         while True:
             page = self.get(api, path, **params, **({"pageToken": token} if token else {}))
@@ -154,62 +154,69 @@ class GoogleSession:
             if not token:
                 return
 
-    def _send(self, call: _Call) -> requests.Response:
+    def _send(self, request: _Request) -> requests.Response:
         doubts: list[GoogleError] = []
         try:
-            return self._repeat(call, doubts)
+            return self._repeat(request, doubts)
         except GoogleError as error:
-            raise after_silence(error) if doubts and "requestId" in call.params else error from None
+            raise maybe_done_error(error) if doubts and "requestId" in request.params else error from None
 
-    def _repeat(self, call: _Call, doubts: list[GoogleError]) -> requests.Response:
-        """`doubts` gets what ended attempts before the last one that may have been carried out."""
-        asked = Asked(_spoken(call), call.api.service, self.access.project or "(none)")
+    def _repeat(self, request: _Request, doubts: list[GoogleError]) -> requests.Response:
+        """Send, and repeat where that is safe. `doubts` collects errors of attempts that may have been carried out."""
+        call = ApiCall(_spoken(request), request.api.service, self.gcp.project or "(none)")
         renewed = False
         attempt = 1
         while True:
-            outcome = self._attempt_in_time(call, asked)
+            outcome = self._attempt_in_time(request, call)
             if not isinstance(outcome, _Failure):
                 return outcome
             error = outcome.error
-            if error.status == 401 and outcome.answered and not renewed and not self.access.access_token:
+            if error.status == 401 and outcome.answered and not renewed and not self.gcp.access_token:
                 renewed = True
-                self._credentials.renew(asked)
+                self._credentials.renew(call)
                 continue
-            repeatable = call.repeatable or error.reason == NOT_SENT
-            if not repeatable or not is_transient(error) or attempt >= self._retry.attempts or self._given_up(call.api):
-                self._silent |= {call.api} - self._answered if error.reason in NO_ANSWER else set()
+            repeatable = request.repeatable or error.reason == NOT_SENT
+            if (
+                not repeatable
+                or not is_transient(error)
+                or attempt >= self._retry.attempts
+                or self._given_up(request.api)
+            ):
+                self._silent |= {request.api} - self._answered if error.reason in NO_ANSWER else set()
                 raise error
             doubts += [error] if is_ambiguous(error) else []
             self.sleep(self._retry.pause_s(attempt, outcome.retry_after_s, random.random()))  # noqa: S311
             attempt += 1
 
     def _given_up(self, api: Api) -> bool:
-        """Whether to ask no more: where silence is bounded, after an API that did not answer, or after too long a time in
-        which none did. One that has answered may leave single questions open: a zone of Google's may be ill."""
+        """Return whether no further request goes to `api`: it never answered, or no API answered for `silence_s`.
+
+        An API that has answered before is asked again, since a single zone of Google's may have a problem.
+        """
         bound_s = self.timeouts.silence_s
         return bound_s is not None and (api in self._silent or (not self._answered and self._silent_s >= bound_s))
 
-    def _attempt_in_time(self, call: _Call, asked: Asked) -> requests.Response | _Failure:
-        if self._given_up(call.api):
-            return _Failure(not_sent(asked, "nothing answered before"))
+    def _attempt_in_time(self, request: _Request, call: ApiCall) -> requests.Response | _Failure:
+        if self._given_up(request.api):
+            return _Failure(not_sent(call, "nothing answered before"))
         began = self.clock()
-        outcome = self._attempt(call, asked)
+        outcome = self._attempt(request, call)
         if isinstance(outcome, _Failure) and outcome.error.reason in NO_ANSWER:
             self._silent_s += self.clock() - began
         else:
-            self._answered.add(call.api)
+            self._answered.add(request.api)
         return outcome
 
-    def _attempt(self, call: _Call, asked: Asked) -> requests.Response | _Failure:
+    def _attempt(self, request: _Request, call: ApiCall) -> requests.Response | _Failure:
         import requests
 
         try:
             response = self._session().request(
-                call.method,
-                self.access.url(call.api, call.path),
-                params=dict(call.params),
-                json=call.body,
-                headers=self._headers(asked),
+                request.method,
+                self.gcp.url(request.api, request.path),
+                params=dict(request.params),
+                json=request.body,
+                headers=self._headers(call),
                 timeout=(self.timeouts.connect_s, self.timeouts.read_s),
                 allow_redirects=False,
             )
@@ -218,24 +225,24 @@ class GoogleSession:
             requests.exceptions.InvalidSchema,
             requests.exceptions.MissingSchema,
         ) as error:
-            return _Failure(no_address(asked, type(error).__name__, _proxy_variable()))
-        except requests.exceptions.ProxyError:  # the tunnel to Google never came about
-            return _Failure(not_sent(asked, f"no way through the proxy of {_proxy_variable() or 'the system'}"))
+            return _Failure(bad_address(call, type(error).__name__, _proxy_variable()))
+        except requests.exceptions.ProxyError:  # the tunnel to Google was never made
+            return _Failure(not_sent(call, f"no way through the proxy of {_proxy_variable() or 'the system'}"))
         except requests.RequestException as error:
             why = type(error).__name__
-            return _Failure(not_sent(asked, why) if _never_connected(error) else unreachable(asked, why))
+            return _Failure(not_sent(call, why) if _never_connected(error) else unreachable(call, why))
         except GoogleError as error:
             return _Failure(error)
         if response.ok and not response.is_redirect:
             return response
-        refusal = explain(response.status_code, _parsed(response), asked)
+        refusal = error_from_answer(response.status_code, _parsed(response), call)
         return _Failure(refusal, answered=True, retry_after_s=_retry_after_s(response, self.clock()))
 
-    def _headers(self, asked: Asked) -> dict[str, str]:
+    def _headers(self, call: ApiCall) -> dict[str, str]:
         headers = {"Accept": "application/json"}
-        self._credentials.apply(headers, asked)
-        if self.access.quota_project:
-            headers["x-goog-user-project"] = self.access.quota_project
+        self._credentials.apply(headers, call)
+        if self.gcp.quota_project:
+            headers["x-goog-user-project"] = self.gcp.quota_project
         return headers
 
     def _session(self) -> requests.Session:
@@ -248,12 +255,12 @@ class GoogleSession:
 
 
 def keep_authorization(request: requests.PreparedRequest) -> requests.PreparedRequest:
-    """The request as it is, for `requests`' argument `auth`: without one, an entry of ~/.netrc would replace our token."""
+    """Return the request unchanged, as `auth` of `requests`: without it an entry of ~/.netrc would replace the token."""
     return request
 
 
 def _never_connected(error: requests.RequestException) -> bool:
-    """Whether no connection came about, as opposed to one that broke with the request under way."""
+    """Return whether no connection was made, as opposed to one that broke after the request was sent."""
     from requests import ConnectTimeout
     from urllib3.exceptions import NewConnectionError
 
@@ -262,14 +269,14 @@ def _never_connected(error: requests.RequestException) -> bool:
 
 
 def _proxy_variable() -> str:
-    """The environment variable that names a proxy, never its value: that may hold a password."""
+    """Return the name of the environment variable that sets a proxy, never its value, which may hold a password."""
     names = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "HTTP_PROXY", "http_proxy")
     return next((name for name in names if os.environ.get(name)), "")
 
 
-def _spoken(call: _Call) -> str:
-    """`DELETE queuedResources/blue` for a path of six segments."""
-    return f"{call.method} {'/'.join(call.path.split('/')[-2:])}"
+def _spoken(request: _Request) -> str:
+    """Return the request in words: method and the last two segments of its path, `DELETE queuedResources/blue`."""
+    return f"{request.method} {'/'.join(request.path.split('/')[-2:])}"
 
 
 def _parsed(response: requests.Response) -> Any:
@@ -285,7 +292,7 @@ def _object(response: requests.Response, api: Api) -> dict[str, Any]:
     parsed = _parsed(response)
     if not isinstance(parsed, dict):
         raise GoogleError(
-            f"{api.service} answered with something that is no JSON object, so its answer cannot be used; "
+            f"{api.service} answered with something that is not a JSON object, so its answer cannot be used; "
             "a proxy or a custom endpoint may stand in between.",
             status=response.status_code,
             reason="NOT_JSON",
@@ -295,7 +302,7 @@ def _object(response: requests.Response, api: Api) -> dict[str, Any]:
 
 
 def _retry_after_s(response: requests.Response, now: float) -> float | None:
-    """Seconds that the server asks to wait: the header holds a number or a date."""
+    """Return the seconds that the server asks to wait, None where it does not: the header holds a number or a date."""
     value = response.headers.get("Retry-After", "").strip()
     if not value or value.isdecimal():
         return float(value) if value else None

@@ -1,4 +1,4 @@
-"""Cloud Storage, as far as a manifest needs it: list a prefix, read a small object."""
+"""Cloud Storage: lists the objects below a prefix and reads a small object, as checking a manifest needs it."""
 
 from __future__ import annotations
 
@@ -9,21 +9,19 @@ from typing import Any
 from urllib.parse import quote
 
 from infra.errors import GoogleError
-from infra.google.provider_settings import Api
+from infra.google.gcp_settings import Api
 from infra.google.session import GoogleSession
 
-SMALL_BYTES = 4 * 1024 * 1024  # what `read` takes into memory at most
-LISTED_FIELDS = "items(name,size,md5Hash,updated,generation),nextPageToken"
+SMALL_BYTES = 4 * 1024 * 1024  # the most that `read` takes into memory
+LISTED_FIELDS = "items(name,size,generation),nextPageToken"
 
 
 @dataclass(frozen=True)
 class StoredObject:
-    """`md5` is base64, as Cloud Storage writes it, and empty for composite objects."""
+    """One object of a bucket. `generation` names this version of its content."""
 
     name: str
     size_bytes: int
-    md5: str
-    updated: str
     generation: str
 
 
@@ -35,7 +33,7 @@ class Bucket:
         self.name = name
 
     def find(self, name: str) -> StoredObject | None:
-        """The object's record, or None where there is no such object (or no such bucket)."""
+        """Return the object's record; None where there is no such object or no such bucket."""
         try:
             return _stored(self._session.get(Api.STORAGE, self._path(name)))
         except GoogleError as error:
@@ -44,7 +42,7 @@ class Bucket:
             raise
 
     def read(self, name: str) -> bytes | None:
-        """The object's content, or None where it is not there; GoogleError above 4 MiB."""
+        """Return the object's content; None where there is no such object. Raises GoogleError above 4 MiB."""
         found = self.find(name)
         if found is None:
             return None
@@ -54,11 +52,11 @@ class Bucket:
                 f"a manifest has at most {SMALL_BYTES}; check the name.",
                 reason="TOO_LARGE",
             )
-        # The generation makes sure that the bytes are those of the record.
+        # With the generation, the content is that of the record.
         return self._session.download(Api.STORAGE, self._path(name), alt="media", generation=found.generation)
 
     def read_json(self, name: str) -> Any:
-        """The parsed content, or None where the object is not there; GoogleError if it is no JSON."""
+        """Return the parsed content; None where there is no such object. Raises GoogleError where it is not JSON."""
         content = self.read(name)
         if content is None:
             return None
@@ -66,11 +64,11 @@ class Bucket:
             return json.loads(content)
         except ValueError:
             raise GoogleError(
-                f"gs://{self.name}/{name} is no JSON, so what it says is unknown; write it anew.", reason="NOT_JSON"
+                f"gs://{self.name}/{name} is not JSON, so its content is unknown; write it again.", reason="NOT_JSON"
             ) from None
 
     def objects(self, prefix: str = "") -> Iterator[StoredObject]:
-        """Every object below a prefix, in the order of names."""
+        """Yield every object below a prefix, in the order of names."""
         path = f"b/{quote(self.name, safe='')}/o"
         for page in self._session.pages(Api.STORAGE, path, prefix=prefix, fields=LISTED_FIELDS):
             yield from (_stored(raw) for raw in page.get("items", ()))
@@ -83,7 +81,5 @@ def _stored(raw: dict[str, Any]) -> StoredObject:
     return StoredObject(
         name=raw["name"],
         size_bytes=int(raw.get("size", 0)),
-        md5=raw.get("md5Hash", ""),
-        updated=raw.get("updated", ""),
         generation=raw.get("generation", ""),
     )

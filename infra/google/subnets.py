@@ -1,4 +1,4 @@
-"""Removing a subnetwork that something still holds on to."""
+"""Removes a subnetwork whose addresses Cloud Run may still hold."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from infra.errors import GoogleError
 from infra.google.api_errors import is_transient
-from infra.google.provider_settings import Api
+from infra.google.gcp_settings import Api
 from infra.google.session import GoogleSession
 
 IN_USE = (400, 409)
@@ -23,9 +23,9 @@ def remove_subnetwork(
     timeout_s: float,
     progress: Callable[[str], None] = lambda message: None,
 ) -> None:
-    """Ask for the deletion until it is carried out. Cloud Run lets go of addresses an hour or two after its service.
+    """Ask for the deletion until it is carried out. Cloud Run frees addresses an hour or two after its service is gone.
 
-    GoogleError when the subnetwork is still there after `timeout_s`, or when the deletion is forbidden.
+    Raises GoogleError when the subnetwork is still there after `timeout_s`, or when the deletion is forbidden.
     """
     path = f"projects/{project}/regions/{region}/subnetworks/{name}"
     began = session.clock()
@@ -51,7 +51,7 @@ def remove_subnetwork(
         if refusal:
             waited_min = (session.clock() - began) / 60
             progress(
-                f"waiting {waited_min:.0f} min for Cloud Run to let go of the subnet, which takes one to two hours after its "
-                f"service; it costs nothing: {refusal}"
+                f"waiting {waited_min:.0f} min for Cloud Run to free the subnet's addresses, which takes one to two hours "
+                f"after the service is gone; it costs nothing: {refusal}"
             )
         session.sleep(pause_s)

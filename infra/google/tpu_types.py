@@ -1,4 +1,4 @@
-"""What the TPU API says, typed; and the request body it is sent, made by one pure function."""
+"""The TPU API's queued resources, nodes and operations as typed values, and the body of the request for a slice."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from infra.google.refusals import Cause, cause_of
+from infra.google.refusals import Refusal, refusal_of
 
 RUNTIME_VERSION = "v2-alpha-tpuv6e"  # Ubuntu with Docker, per the TPU runtime page
 CLOUD_PLATFORM = "https://www.googleapis.com/auth/cloud-platform"
 
 
 class QueueState(StrEnum):
-    """States of a queued resource. Newer servers say WAITING_FOR_RESOURCES for what was ACCEPTED."""
+    """States of a queued resource. Newer servers write WAITING_FOR_RESOURCES for what was ACCEPTED."""
 
     CREATING = "CREATING"
     ACCEPTED = "ACCEPTED"
@@ -29,17 +29,17 @@ class QueueState(StrEnum):
 
     @property
     def waits(self) -> bool:
-        """In the queue: recorded or not yet, but without any machine."""
+        """True while the request is in the queue: no machine has been given for it."""
         return self in (QueueState.CREATING, QueueState.ACCEPTED, QueueState.WAITING_FOR_RESOURCES)
 
     @property
     def over(self) -> bool:
-        """Ended, or about to: nothing can be expected of it but that it goes."""
+        """True once the request has ended or is about to end: it will not serve again."""
         return self.ended or self in (QueueState.SUSPENDING, QueueState.DELETING)
 
     @property
     def ended(self) -> bool:
-        """A husk: it will never serve again, and holds quota until it is deleted."""
+        """True for an ended request: it will never serve again, and holds quota until it is deleted."""
         return self in (QueueState.FAILED, QueueState.SUSPENDED)
 
 
@@ -49,8 +49,8 @@ class Provisioning(StrEnum):
     ON_DEMAND = "on-demand"
 
 
-# What `gcloud alpha` sends for each. Spot takes the tier and the model: beside the model STANDARD, which gcloud once sent
-# for want of another, the tier was refused ("STANDARD provisioning model is incompatible with spot requests").
+# What `gcloud alpha` sends for each. Spot needs the tier and the model: with the model STANDARD, which gcloud once sent,
+# the tier was refused ("STANDARD provisioning model is incompatible with spot requests").
 PROVISIONING_FIELDS: Mapping[Provisioning, Mapping[str, Any]] = {
     Provisioning.FLEX_START: {"provisioningModel": "FLEX_START"},
     Provisioning.SPOT: {"spot": {}, "provisioningModel": "SPOT"},
@@ -60,7 +60,7 @@ PROVISIONING_FIELDS: Mapping[Provisioning, Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class SliceRequest:
-    """Everything a queued resource is asked with. Network names are full (`projects/P/global/networks/N`)."""
+    """A request for a queued resource. Network names are full (`projects/P/global/networks/N`)."""
 
     project: str
     zone: str
@@ -70,7 +70,7 @@ class SliceRequest:
     subnetwork: str
     service_account: str
     valid_until_duration_s: int
-    max_run_duration_s: int | None  # None: until it is deleted; flex-start needs one
+    max_run_duration_s: int | None  # None: until it is deleted; flex-start needs a limit
     provisioning: Provisioning = Provisioning.FLEX_START
     runtime_version: str = RUNTIME_VERSION
     metadata: Mapping[str, str] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class SliceRequest:
 
 
 def queued_resource_body(request: SliceRequest) -> dict[str, Any]:
-    """The body of the create request: private node, cloud-platform scope, no boot disk of its own."""
+    """Return the body of the create request: a node without external address, with the cloud-platform scope."""
     node = {
         "acceleratorType": request.accelerator_type,
         "runtimeVersion": request.runtime_version,
@@ -104,7 +104,7 @@ def queued_resource_body(request: SliceRequest) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Operation:
-    """`failure` is Google's status with code, message and details, empty while all is well."""
+    """A long-running operation. `failure` is its `google.rpc.Status`, empty where it has not failed."""
 
     name: str
     done: bool
@@ -126,19 +126,18 @@ class Operation:
 
 @dataclass(frozen=True)
 class QueuedResource:
-    """`create_time` (RFC 3339) is new for each generation of a name; `refused` says why it FAILED, `labels` whose it is.
+    """A queued resource as Google records it. `create_time` (RFC 3339) is new for each generation of a name.
 
-    `initiator` is USER or SERVICE: who began the present state. `policy` (queueingPolicy) says how long it may wait, `node`
-    is the node as it was asked for.
+    `refusal` says why it FAILED, `labels` who owns it, `policy` (queueingPolicy) how long it may wait. `node` is the node
+    as it was asked for.
     """
 
     id: str
     zone: str
     state: QueueState
-    initiator: str
     create_time: str
     node_id: str
-    refused: Cause
+    refusal: Refusal
     provisioning: Provisioning
     max_run_duration: str
     policy: Mapping[str, Any]
@@ -146,8 +145,8 @@ class QueuedResource:
 
     @property
     def error(self) -> str:
-        """Google's own words for why it FAILED; empty where it has not."""
-        return self.refused.message
+        """Google's message for why it FAILED; empty where it has not."""
+        return self.refusal.message
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -167,10 +166,9 @@ class QueuedResource:
             id=parts[-1],
             zone=parts[3],
             state=_state(state.get("state", "")),
-            initiator=state.get("stateInitiator", ""),
             create_time=raw.get("createTime", ""),
             node_id=spec.get("nodeId", ""),
-            refused=cause_of(state.get("failedData", {}).get("error") or {}),
+            refusal=refusal_of(state.get("failedData", {}).get("error") or {}),
             provisioning=_provisioning(raw),
             max_run_duration=raw.get("runDuration", {}).get("maxRunDuration", ""),
             policy=raw.get("queueingPolicy") or {},
@@ -180,7 +178,7 @@ class QueuedResource:
 
 @dataclass(frozen=True)
 class QueuedListing:
-    """`unreachable` names the places whose queued resources are unknown, so that nobody takes silence for none."""
+    """Queued resources of a zone. `unreachable` names the places whose queued resources are unknown."""
 
     found: tuple[QueuedResource, ...]
     unreachable: tuple[str, ...]
@@ -188,8 +186,9 @@ class QueuedListing:
 
 @dataclass(frozen=True)
 class Node:
-    """A TPU machine. `address` is internal, of worker 0, and empty until it has one; `id` is the numeric one. `terminates`
-    (RFC 3339) is when Google ends it, empty where it does not say.
+    """A TPU machine. `address` is the internal one of worker 0, empty until it has one; `id` is the machine's number.
+
+    `terminates` (RFC 3339) is when Google ends it, empty where Google does not say.
     """
 
     name: str
@@ -198,7 +197,6 @@ class Node:
     address: str
     create_time: str
     terminates: str
-    queued_resource: str
     health: str
     problem: str
     maintenance: str
@@ -207,7 +205,7 @@ class Node:
 
     @property
     def ready(self) -> bool:
-        """The machine runs; whether anything serves on it is another question."""
+        """True while the machine runs, whether or not a server runs on it."""
         return self.state == "READY"
 
     @classmethod
@@ -221,7 +219,6 @@ class Node:
             address=endpoint.get("ipAddress", ""),
             create_time=raw.get("createTime", ""),
             terminates=raw.get("schedulingConfig", {}).get("terminationTimestamp", ""),
-            queued_resource=raw.get("queuedResource", "").rsplit("/", 1)[-1],
             health=raw.get("health", ""),
             problem="; ".join(filter(None, [raw.get("healthDescription", ""), *symptoms])),
             maintenance=raw.get("upcomingMaintenance", {}).get("windowStartTime", ""),
@@ -231,7 +228,7 @@ class Node:
 
 
 def _provisioning(raw: Mapping[str, Any]) -> Provisioning:
-    """What a record was asked as; one that shows neither a model nor a tier nor an end has no end."""
+    """Return how a queued resource was asked for. Without model, tier and run duration it is on demand."""
     model = raw.get("provisioningModel")
     if model == "SPOT" or "spot" in raw:
         return Provisioning.SPOT

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from infra.errors import GoogleError
-from infra.google.provider_settings import Access
+from infra.google.gcp_settings import GcpSettings
 from infra.google.session import ONCE_MORE, QUICK, GoogleSession
 from infra.planning.settings.stackfile import StackFile
 
@@ -18,13 +18,13 @@ def google_session(file: StackFile | None, *, patient: bool = False) -> GoogleSe
     because somebody waits for them.
     """
     settings = {} if file is None else {key: value for key, value in file.gcp.items() if isinstance(value, str)}
-    access = Access.read(settings.get)
-    if file is None and not access.project:
+    gcp = GcpSettings.read(settings.get)
+    if file is None and not gcp.project:
         raise GoogleError(
             "No Google Cloud project is set, so nothing can be asked of Google; name a stack whose file has gcp:project, "
             "for example gemma4 zones v6e4, or set GOOGLE_CLOUD_PROJECT.",
             reason="NO_PROJECT",
         )
-    access.required_project()
-    print(f"asking Google about project {access.project} …", file=sys.stderr, flush=True)
-    return GoogleSession(access) if patient else GoogleSession(access, retry=ONCE_MORE, timeouts=QUICK)
+    gcp.required_project()
+    print(f"asking Google about project {gcp.project} …", file=sys.stderr, flush=True)
+    return GoogleSession(gcp) if patient else GoogleSession(gcp, retry=ONCE_MORE, timeouts=QUICK)

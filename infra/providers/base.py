@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import pulumi
 from pulumi.dynamic import ConfigureRequest, DiffResult, ReadResult, Resource, ResourceProvider
 
-from infra.google.provider_settings import Access
+from infra.google.gcp_settings import GcpSettings
 from infra.google.session import GoogleSession
 from infra.suggestions import printable
 
@@ -53,11 +53,11 @@ class Provider(ResourceProvider):
     def configure(self, req: ConfigureRequest) -> None:
         """Keep the stack's own way to Google Cloud, decrypted, in this process only."""
         sys.tracebacklimit = 0  # in the provider's process: Pulumi prints what is left of the traceback
-        self.access = Access.read(lambda key: req.config.get(f"gcp:{key}"))
+        self.gcp = GcpSettings.read(lambda key: req.config.get(f"gcp:{key}"))
 
     def session(self) -> GoogleSession:
         """A session for one operation: it is not for several threads, and the provider runs four."""
-        return GoogleSession(self.access)
+        return GoogleSession(self.gcp)
 
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
         """The state as it is: a refresh must not wake a server that has scaled to zero."""

@@ -45,7 +45,7 @@ class RevisionRetryProvider(Provider):
 
     def session(self) -> GoogleSession:
         """Return a session that gives up soon: a preview must not wait for a network that is not there."""
-        return GoogleSession(self.access, retry=ONCE_MORE, timeouts=QUICK)
+        return GoogleSession(self.gcp, retry=ONCE_MORE, timeouts=QUICK)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Remember a failed revision of a service that is there already; mostly there is none yet."""

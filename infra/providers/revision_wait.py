@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from infra.errors import GoogleError, ServingError
 from infra.google.cloud_run import CloudRun, Revision, Service
 from infra.google.logs import LogSource, last_lines
 from infra.google.session import GoogleSession
+from infra.google.times import timestamp_s
 from infra.planning.units import read_duration
 from infra.providers.base import Progress
 from infra.serving.diagnosis import start_failure
@@ -152,7 +152,7 @@ class _Watch:
         if newest.annotations.get(self.awaited.annotation) != self.awaited.mark:
             return None
         self.name = newest.name
-        self.left_behind = self.awaited.first and _earlier(newest.created, self.began)
+        self.left_behind = self.awaited.first and self._is_older(newest)
         return newest
 
     def _stage(self, revision: Revision | None) -> str:
@@ -166,6 +166,11 @@ class _Watch:
         if not revision.succeeded("ResourcesAvailable"):
             return f"{self.name}: image imported, starting an instance"
         return f"{self.name}: container started, waiting for its first healthy answer"
+
+    def _is_older(self, revision: Revision) -> bool:
+        """Return whether a revision was made before this wait began."""
+        created = timestamp_s(revision.created)
+        return created is not None and self.began - created > _EARLIER_S
 
     def _read_log(self) -> None:
         """Reading the log is a courtesy: one that may not be read is said and nothing more."""
@@ -218,10 +223,3 @@ class _Watch:
             f"killed while it made the service, and the state does not know it. Nobody was let in yet: run `gcloud run "
             f"services delete {name} --region {region} --project {project}`, then `pulumi up`."
         )
-
-
-def _earlier(created: str, now: float) -> bool:
-    try:
-        return now - datetime.fromisoformat(created).timestamp() > _EARLIER_S
-    except ValueError:
-        return False

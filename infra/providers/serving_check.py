@@ -79,7 +79,7 @@ class ServingCheckProvider(Provider):
         if props["skipped"]:
             progress(f"not checked: {props['skipped']}")
             return {"skipped": props["skipped"]}
-        session = GoogleSession(self.access)
+        session = GoogleSession(self.gcp)
         tokens = IdentityTokens(session, invoker=props["invoker"])
         try:
             _first_token(tokens, props["url"], session, progress)

@@ -15,7 +15,7 @@ import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, ReadResult, UpdateResult
 
 from infra.errors import GoogleError
-from infra.google.tpu import TpuZone
+from infra.google.tpu_zone import TpuZone
 from infra.providers.base import DynamicResource, Provider, changed, fail, in_place, warning_on
 
 _INPUTS = ("project", "zone", "node_id", "instance", "metadata")

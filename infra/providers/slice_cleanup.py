@@ -15,7 +15,7 @@ import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, UpdateResult
 
 from infra.errors import GoogleError
-from infra.google.slice_records import clear
+from infra.google.slice_records import remove_leftovers
 from infra.providers.base import DynamicResource, Provider, changed, fail, in_place, progress_on, remembered
 
 _PLACE = ("project", "zone", "queued_id")
@@ -58,6 +58,6 @@ class SliceCleanupProvider(Provider):
     def delete(self, _id: str, props: dict[str, Any]) -> None:
         """Remove what is left, wherever the slice was asked for; mostly there is nothing."""
         try:
-            clear(self.session(), props["places"], props["labels"], progress_on(props.get("urn")))
+            remove_leftovers(self.session(), props["places"], props["labels"], progress_on(props.get("urn")))
         except GoogleError as error:
             fail(str(error))

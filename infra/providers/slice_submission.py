@@ -7,9 +7,9 @@ from threading import BoundedSemaphore
 
 from infra.errors import GoogleError
 from infra.google.api_errors import is_ambiguous
-from infra.google.slice_records import IDENTITY, differences, is_expired, is_ours, remove
-from infra.google.tpu import TpuZone
+from infra.google.slice_records import IDENTITY_LABELS, differences, is_expired, is_owned, remove_slice
 from infra.google.tpu_types import Operation, QueuedResource, QueueState, SliceRequest, queued_resource_body
+from infra.google.tpu_zone import TpuZone
 from infra.providers.base import Progress
 
 _ATTEMPTS = 3  # a husk of ours, or one that vanished between two questions, is asked for again
@@ -80,7 +80,7 @@ def _is_wanted(
     zone: TpuZone, found: QueuedResource, request: SliceRequest, *, may_replace: bool, progress: Progress
 ) -> bool:
     """Whether what stands under our name is the slice that we want; False once the name is free. Raises GoogleError."""
-    if not is_ours(found, request.labels):
+    if not is_owned(found, request.labels):
         raise _strangers(found, request)
     expired = is_expired(found, zone.session.clock(), request.valid_until_duration_s)
     if not found.state.over and not expired:
@@ -98,12 +98,14 @@ def _is_wanted(
             )
     state = f"{found.state.value}, expired" if expired else found.state.value
     progress(f"removing what is left of {found.id} ({state}): it holds the name and the quota")
-    remove(zone, found.id, request.labels, progress, created=found.create_time)
+    remove_slice(zone, found.id, request.labels, progress, created=found.create_time)
     return False
 
 
 def _strangers(found: QueuedResource, request: SliceRequest) -> GoogleError:
-    owner = ", ".join(f"{key}={found.labels[key]}" for key in IDENTITY if key in found.labels) or "nothing of ours"
+    owner = (
+        ", ".join(f"{key}={found.labels[key]}" for key in IDENTITY_LABELS if key in found.labels) or "nothing of ours"
+    )
     return GoogleError(
         f"A queued resource {found.id} exists in {found.zone} and is not this stack's (its labels say {owner}), so it "
         "was left alone and none was created. Rename the stack or the slice (tpu.slices), or delete it if nobody needs "

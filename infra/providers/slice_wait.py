@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from infra.errors import GoogleError
 from infra.google.api_errors import is_transient
 from infra.google.slice_records import is_expired
-from infra.google.tpu import TpuZone
 from infra.google.tpu_types import Node, QueuedResource, QueueState
+from infra.google.tpu_zone import TpuZone
 from infra.planning.units import read_duration
 from infra.providers.base import Progress
 
@@ -111,7 +111,7 @@ def _waits(zone: TpuZone, queued_id: str) -> bool:
 
 def _over(zone: TpuZone, wait: Wait, queued: QueuedResource, state: str) -> str:
     why = f": {queued.error.rstrip('.')}" if queued.error else ""
-    place = zone.hint(queued.refused.kind) or "`gemma4 zones` shows where else to ask (tpu.zone)."
+    place = zone.hint(queued.refusal.kind) or "`gemma4 zones` shows where else to ask (tpu.zone)."
     return (
         f"The request {wait.queued_id} for {wait.accelerator_type} in {zone.zone} is {state}{why}. It serves "
         f"nothing and holds quota. Run `pulumi up` again: it removes this one and asks anew. {place}"

@@ -14,7 +14,7 @@ import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, UpdateResult
 
 from infra.errors import GoogleError
-from infra.google.provider_settings import Api
+from infra.google.gcp_settings import Api
 from infra.google.subnets import remove_subnetwork
 from infra.providers.base import DynamicResource, Provider, changed, fail, in_place, progress_on, remembered
 

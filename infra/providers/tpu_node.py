@@ -14,8 +14,8 @@ import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, ReadResult, UpdateResult
 
 from infra.errors import GoogleError
-from infra.google.tpu import TpuZone
 from infra.google.tpu_types import Node
+from infra.google.tpu_zone import TpuZone
 from infra.providers.base import DynamicResource, Provider, changed, fail, progress_on, warning_on
 from infra.providers.slice_wait import ACTIVE, WAITING, Wait, wait_for_node
 

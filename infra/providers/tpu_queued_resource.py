@@ -16,11 +16,11 @@ import pulumi
 from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, ReadResult, UpdateResult
 
 from infra.errors import GoogleError
-from infra.google.refusals import Refusal
+from infra.google.refusals import RefusalKind
 from infra.google.session import GoogleSession
-from infra.google.slice_records import clear, is_expired, is_ours, remove, run_end
-from infra.google.tpu import TpuZone
+from infra.google.slice_records import is_expired, is_owned, remove_leftovers, remove_slice, run_end
 from infra.google.tpu_types import Provisioning, QueuedResource, QueueState, SliceRequest
+from infra.google.tpu_zone import TpuZone
 from infra.planning.units import read_duration
 from infra.providers.base import DynamicResource, Provider, changed, fail, progress_on, warning_on
 from infra.providers.slice_submission import let_first, submit
@@ -48,7 +48,7 @@ _FIXED = (
     "max_run_duration_s",
 )
 _GONE = (REFUSED, EXPIRED, *(state.value for state in QueueState if state.over))
-_NOTHING_TAKEN = (Refusal.QUOTA, Refusal.UNSUPPORTED, Refusal.CAPACITY)
+_NOTHING_TAKEN = (RefusalKind.QUOTA, RefusalKind.UNSUPPORTED, RefusalKind.CAPACITY)
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class TpuQueuedResourceProvider(Provider):
         here = (props["project"], props["zone"])
         elsewhere = [place for place in props["places"] if (place["project"], place["zone"]) != here]
         try:
-            clear(self.session(), elsewhere, props["labels"], progress)
+            remove_leftovers(self.session(), elsewhere, props["labels"], progress)
             zone = self._zone(props)
             if props["behind"]:
                 let_first(zone, props["behind"], progress)
@@ -133,7 +133,7 @@ class TpuQueuedResourceProvider(Provider):
             found = self._zone(props).get(id_)
         except GoogleError as error:
             fail(str(error))
-        if found is None or not is_ours(found, props["labels"], props["created"]):
+        if found is None or not is_owned(found, props["labels"], props["created"]):
             return ReadResult("", {})
         seen = _seen(found)
         if is_expired(found, self.session().clock(), float(props["valid_until_duration_s"])):
@@ -158,7 +158,9 @@ class TpuQueuedResourceProvider(Provider):
     def delete(self, id_: str, props: dict[str, Any]) -> None:
         """Give the slice back and wait until it is gone: until then it holds quota and may cost money."""
         try:
-            remove(self._zone(props), id_, props["labels"], progress_on(props.get("urn")), created=props["created"])
+            remove_slice(
+                self._zone(props), id_, props["labels"], progress_on(props.get("urn")), created=props["created"]
+            )
         except GoogleError as error:
             fail(str(error))
 

@@ -79,7 +79,7 @@ class WeightsCopyProvider(Provider):
         return UpdateResult(self._filled(news))
 
     def _filled(self, props: Mapping[str, Any]) -> dict[str, Any]:
-        session = GoogleSession(self.access)
+        session = GoogleSession(self.gcp)
         progress = progress_on(props.get("urn"))
         try:
             if props["job"]:

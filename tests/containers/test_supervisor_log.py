@@ -20,8 +20,8 @@ from containers.tpu.gemma4_supervisor.metadata_server import MetadataServer
 from containers.tpu.gemma4_supervisor.server_output import ServerOutput, severity
 from containers.tpu.gemma4_supervisor.supervisor_settings import SupervisorSettings
 from containers.tpu.gemma4_supervisor.web import Reply, Unreachable
+from infra.google.gcp_settings import Api, GcpSettings
 from infra.google.logs import LogSource
-from infra.google.provider_settings import Access, Api
 from infra.providers import serving_check
 from tests.fakes.docker import GOODBYE
 from tests.fakes.google.client import FakeTime, session
@@ -53,7 +53,7 @@ class TestWhatAnOperatorReads:
         now = FakeTime(time.time())
         monkeypatch.setattr(serving_check, "GoogleSession", lambda _access: session(serving.google, now))
         check: Any = serving_check.ServingCheckProvider()
-        check.access = Access(project="demo-project")
+        check.gcp = GcpSettings(project="demo-project")
         with FakeVllm() as gateway:
             gateway.mode = "cannot generate"
             with pytest.raises(Exception, match="stage chat") as caught:

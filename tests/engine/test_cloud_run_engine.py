@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from infra.google.provider_settings import Api
+from infra.google.gcp_settings import Api
 from tests.engine.harness import TOKEN, Engine, Outcome, serve
 from tests.fakes.google import FakeGoogle
 from tests.fakes.google.client import session

@@ -14,7 +14,7 @@ import pytest
 
 from infra.components.shared.private_service import mark_of
 from infra.errors import GoogleError
-from infra.google.provider_settings import Api
+from infra.google.gcp_settings import Api
 from infra.providers import revision_watch
 from infra.providers.base import Provider
 from infra.providers.revision_retry import RevisionRetryProvider

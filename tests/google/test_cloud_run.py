@@ -9,7 +9,7 @@ import pytest
 
 from infra.errors import GoogleError
 from infra.google.cloud_run import CloudRun, Execution, ExecutionState
-from infra.google.provider_settings import Api
+from infra.google.gcp_settings import Api
 from infra.google.session import GoogleSession
 from tests.fakes.google import FakeGoogle
 from tests.fakes.google.client import FakeTime, session
@@ -40,11 +40,10 @@ def run(google: GoogleSession) -> CloudRun:
 class TestExecutions:
     def test_overrides_are_sent_only_where_they_are_given(self, fake: FakeGoogle, run: CloudRun) -> None:
         run.start("stage")
-        run.start("stage", args=["--only", "x"], env={"A": "b"}, timeout_s=60)
-        container = {"args": ["--only", "x"], "env": [{"name": "A", "value": "b"}]}
+        run.start("stage", args=["--only", "x"])
         assert [one.body for one in fake.sent("POST", ":run")] == [
             {},
-            {"overrides": {"containerOverrides": [container], "timeout": "60s"}},
+            {"overrides": {"containerOverrides": [{"args": ["--only", "x"]}]}},
         ]
 
     def test_one_is_followed_to_its_success(self, fake: FakeGoogle, run: CloudRun) -> None:
@@ -61,10 +60,12 @@ class TestExecutions:
         ended = run.wait(run.start("stage").name, timeout_s=60)
         assert (ended.state, ended.message) == (ExecutionState.FAILED, "exit code 3")
 
-    def test_a_cancelled_one_is_told_from_a_failed_one(self, fake: FakeGoogle, run: CloudRun) -> None:
+    def test_a_cancelled_one_is_told_from_a_failed_one(
+        self, fake: FakeGoogle, google: GoogleSession, run: CloudRun
+    ) -> None:
         fake.run.set_outcome("stage", polls=99)
         name = run.start("stage").name
-        run.cancel(name)
+        google.post(Api.CLOUD_RUN, f"{name}:cancel", {})
         assert run.wait(name, timeout_s=60).state is ExecutionState.CANCELLED
 
     def test_waiting_ends_and_the_execution_goes_on(self, fake: FakeGoogle, run: CloudRun) -> None:
@@ -131,7 +132,6 @@ class TestServices:
         service = run.service("gemma")
         assert (service.ready, service.problem, service.ready_revision) == (True, "", service.created_revision)
         assert service.uri.startswith("https://gemma-")
-        assert service.uri in service.urls
 
     def test_a_failed_revision_shows_why_beside_the_one_that_serves(
         self, fake: FakeGoogle, google: GoogleSession, run: CloudRun

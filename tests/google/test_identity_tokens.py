@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from infra.errors import GoogleError
+from infra.google.gcp_settings import GcpSettings
 from infra.google.identity_tokens import (
     GRACE_S,
     PAUSE_S,
@@ -20,7 +21,6 @@ from infra.google.identity_tokens import (
     gcloud_token,
     outlast_fresh_grants,
 )
-from infra.google.provider_settings import Access
 from infra.providers import serving_check
 from infra.providers.serving_check import ServingCheckProvider
 from infra.serving.check import run_check
@@ -210,7 +210,7 @@ class TestACheckWhoseGrantIsFresh:
         monkeypatch.setattr(serving_check, "GoogleSession", lambda _access: session(fake, time))
         monkeypatch.setattr(serving_check, "run_check", partial(run_check, clock=time.clock, sleep=time.sleep))
         provider, began = ServingCheckProvider(), time.now
-        provider.access = Access(project="demo-project")
+        provider.gcp = GcpSettings(project="demo-project")
         provider.create(
             {
                 "url": server.url,

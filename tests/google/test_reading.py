@@ -41,7 +41,7 @@ class TestBucket:
 
     def test_what_is_no_json_is_one_sentence(self, fake: FakeGoogle, bucket: Bucket) -> None:
         fake.storage.put_text("weights", "broken", "{")
-        with pytest.raises(GoogleError, match="gs://weights/broken is no JSON"):
+        with pytest.raises(GoogleError, match="gs://weights/broken is not JSON"):
             bucket.read_json("broken")
 
     def test_a_big_object_is_never_taken_into_memory(self, fake: FakeGoogle, bucket: Bucket) -> None:

@@ -18,7 +18,7 @@ import pytest
 
 from infra.errors import GoogleError
 from infra.google.api_errors import is_ambiguous
-from infra.google.provider_settings import Access, Api
+from infra.google.gcp_settings import Api, GcpSettings
 from infra.google.session import GoogleSession, Retry, Timeouts
 from tests.fakes.google import FakeGoogle
 from tests.fakes.google.client import START, FakeTime, session
@@ -63,7 +63,7 @@ class TestAKeyFileThatIsNotThere:
     def test_is_named_although_the_variable_is_set(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nowhere/key.json")
         with pytest.raises(GoogleError, match=r"names /nowhere/key\.json, and there is no such file") as caught:
-            GoogleSession(Access(project="p")).get(Api.TPU, "projects/p/locations")
+            GoogleSession(GcpSettings(project="p")).get(Api.TPU, "projects/p/locations")
         assert caught.value.status == 401
 
 
@@ -100,10 +100,10 @@ class TestBoundedSilence:
 
     def asking(self, mute: Mute, time: FakeTime, *, attempt_s: float, silence_s: float | None) -> GoogleSession:
         """A session whose every attempt takes so many seconds of its clock."""
-        access = Access(project="p", access_token="t", endpoints=dict.fromkeys(Api, mute.url))
+        gcp = GcpSettings(project="p", access_token="t", endpoints=dict.fromkeys(Api, mute.url))
         ticks = itertools.count(0, attempt_s)
         return GoogleSession(
-            access,
+            gcp,
             retry=Retry(attempts=4),
             timeouts=Timeouts(connect_s=1, read_s=0.02, silence_s=silence_s),
             sleep=time.sleep,
@@ -135,7 +135,7 @@ class TestBoundedSilence:
     def test_ends_nothing_where_something_has_answered(self, fake: FakeGoogle) -> None:
         ticks = itertools.count(0, 30)
         client = GoogleSession(
-            Access.read(fake.settings().get, env={}),
+            GcpSettings.read(fake.settings().get, env={}),
             timeouts=Timeouts(silence_s=5),
             retry=Retry(attempts=1),
             clock=lambda: next(ticks),
@@ -177,14 +177,14 @@ class TestSettings:
         ],
     )
     def test_an_endpoint_with_the_provider_s_version_is_asked_for_ours(self, endpoint: str, asked: str) -> None:
-        assert Access.read({"tpuV2CustomEndpoint": endpoint}.get, {}).url(Api.TPU, "x") == asked
+        assert GcpSettings.read({"tpuV2CustomEndpoint": endpoint}.get, {}).url(Api.TPU, "x") == asked
 
     def test_a_setting_beats_the_environment_and_the_environment_beats_the_default(self) -> None:
         env = {"GOOGLE_TPU_V2_CUSTOM_ENDPOINT": "http://env/tpu/", "GOOGLE_STORAGE_CUSTOM_ENDPOINT": "http://env/s/"}
-        access = Access.read({"tpuV2CustomEndpoint": "http://set/tpu/"}.get, env)
-        assert access.url(Api.TPU, "x") == "http://set/tpu/x"
-        assert access.url(Api.STORAGE, "b/x") == "http://env/s/b/x"
-        assert access.url(Api.CLOUD_RUN, "x") == "https://run.googleapis.com/v2/x"
+        gcp = GcpSettings.read({"tpuV2CustomEndpoint": "http://set/tpu/"}.get, env)
+        assert gcp.url(Api.TPU, "x") == "http://set/tpu/x"
+        assert gcp.url(Api.STORAGE, "b/x") == "http://env/s/b/x"
+        assert gcp.url(Api.CLOUD_RUN, "x") == "https://run.googleapis.com/v2/x"
 
     @pytest.mark.parametrize(
         ("variable", "field"),
@@ -196,18 +196,18 @@ class TestSettings:
         ],
     )
     def test_the_provider_s_variables_count(self, variable: str, field: str) -> None:
-        assert getattr(Access.read(dict[str, str]().get, {variable: "value"}), field) == "value"
+        assert getattr(GcpSettings.read(dict[str, str]().get, {variable: "value"}), field) == "value"
 
     def test_no_secret_shows_in_a_representation(self) -> None:
-        access = Access.read({"accessToken": "ya29.secret", "credentials": "key-secret"}.get, {})
-        assert "secret" not in repr(access)
+        gcp = GcpSettings.read({"accessToken": "ya29.secret", "credentials": "key-secret"}.get, {})
+        assert "secret" not in repr(gcp)
 
     def test_a_missing_project_is_one_sentence_with_the_command(self) -> None:
         with pytest.raises(GoogleError, match="pulumi config set gcp:project"):
-            _ = GoogleSession(Access()).project
+            _ = GoogleSession(GcpSettings()).project
 
     def test_importing_the_clients_loads_no_http_library(self) -> None:
-        code = "import sys, infra.google.tpu, infra.google.cloud_run, infra.google.identity_tokens, infra.google.logs\n"
+        code = "import sys, infra.google.tpu_zone, infra.google.cloud_run, infra.google.identity_tokens, infra.google.logs\n"
         code += "sys.exit(bool({'requests', 'google.auth', 'urllib3'} & set(sys.modules)))"
         assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
@@ -271,8 +271,8 @@ class TestRepetition:
         assert (caught.value.reason, time.pauses) == ("QUOTA_EXCEEDED", [])
 
     def test_what_was_never_sent_is_tried_again_and_says_so(self, time: FakeTime) -> None:
-        access = Access(project="p", access_token="t", endpoints={Api.TPU: "http://127.0.0.1:9/tpu/"})
-        client = GoogleSession(access, retry=Retry(attempts=2), sleep=time.sleep)
+        gcp = GcpSettings(project="p", access_token="t", endpoints={Api.TPU: "http://127.0.0.1:9/tpu/"})
+        client = GoogleSession(gcp, retry=Retry(attempts=2), sleep=time.sleep)
         with pytest.raises(GoogleError, match=r"POST p/nodes was not sent to tpu\.googleapis\.com") as caught:
             client.post(Api.TPU, "projects/p/nodes", {})
         assert (caught.value.status, caught.value.reason, is_ambiguous(caught.value)) == (0, "NOT_SENT", False)
@@ -300,9 +300,9 @@ class TestRepetition:
             monkeypatch.setenv(name, value)
         monkeypatch.delenv("NO_PROXY", raising=False)
         monkeypatch.delenv("no_proxy", raising=False)
-        access = Access(project="p", access_token="t", endpoints={Api.TPU: "https://tpu.invalid/v2alpha1/"})
+        gcp = GcpSettings(project="p", access_token="t", endpoints={Api.TPU: "https://tpu.invalid/v2alpha1/"})
         with pytest.raises(GoogleError) as caught:
-            GoogleSession(access, retry=Retry(attempts=2), sleep=time.sleep).get(Api.TPU, "projects/p/locations")
+            GoogleSession(gcp, retry=Retry(attempts=2), sleep=time.sleep).get(Api.TPU, "projects/p/locations")
         assert said in str(caught.value)
         assert "pw" not in str(caught.value)
         assert not is_ambiguous(caught.value)
@@ -316,7 +316,7 @@ class TestRepetition:
 
     def test_an_answer_that_is_no_json_is_one_sentence(self, fake: FakeGoogle) -> None:
         fake.fault("GET", "/crm/", status=200, body=b"<html>proxy</html>")
-        with pytest.raises(GoogleError, match="no JSON object"):
+        with pytest.raises(GoogleError, match="not a JSON object"):
             session(fake).get(Api.RESOURCE_MANAGER, PROJECT)
 
 
@@ -348,7 +348,7 @@ class TestCredentials:
     def test_an_api_that_takes_no_token_is_not_asked_forever(self, fake: FakeGoogle) -> None:
         fake.fault("GET", "/crm/", times=99, status=401)
         client = session(fake, accessToken=None, credentials=json.dumps(service_account_key(fake)))
-        with pytest.raises(GoogleError, match="no longer takes these credentials"):
+        with pytest.raises(GoogleError, match="no longer accepts these credentials"):
             client.get(Api.RESOURCE_MANAGER, PROJECT)
         assert len(fake.sent("GET", "/crm/")) == 2
 
@@ -372,7 +372,7 @@ class TestCredentials:
     def test_a_silent_token_server_stops_even_a_post_before_it_is_sent(self, fake: FakeGoogle, time: FakeTime) -> None:
         key = json.dumps(service_account_key(fake, token_uri="http://127.0.0.1:9/token"))
         client = session(fake, time, retry=Retry(attempts=2), accessToken=None, credentials=key)
-        with pytest.raises(GoogleError, match="no access token could be had") as caught:
+        with pytest.raises(GoogleError, match="no access token could be made") as caught:
             client.post(Api.STORAGE, "b", BUCKET)
         assert (caught.value.reason, len(time.pauses), fake.requests) == ("NOT_SENT", 1, [])
 

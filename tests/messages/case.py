@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from unittest import mock
 
-from infra.google.provider_settings import Api
+from infra.google.gcp_settings import Api
 from infra.google.session import Retry
 from infra.ops import google_access
 from infra.ops.cli import run

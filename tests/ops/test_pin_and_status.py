@@ -14,7 +14,7 @@ import pytest
 
 from infra.catalog import Lock, write_lock
 from infra.errors import Gemma4Error, GoogleError, SettingsError
-from infra.google.registry import image_digest, model_revision
+from infra.google.upstream_versions import image_digest, model_revision
 from infra.ops.commands import pin as pin_command
 from infra.ops.commands.status import checks_in, show_status
 from tests.projects import ROOT

@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from infra.catalog import catalog
-from infra.google.tpu import TpuZone
 from infra.google.tpu_types import QueueState, SliceRequest, queued_resource_body
+from infra.google.tpu_zone import TpuZone
 from infra.ops.cli import run
 from infra.ops.tpu.read_slices import read_report, slice_statuses
 from infra.ops.tpu.slice_status import SliceStatus
@@ -280,7 +280,7 @@ resource.labels.node_id="{BLUE}"'
         assert run(["tpu", "status", "v6e4"]) == 1
         shown = " ".join(capsys.readouterr().out.split())
         assert "no report yet" not in shown
-        assert {401: "Google no longer takes these credentials", 403: "roles/tpu.admin"}[status] in shown
+        assert {401: "Google no longer accepts these credentials", 403: "roles/tpu.admin"}[status] in shown
 
     def test_the_first_fault_of_a_slice_decides_what_to_do_next(self, fake: FakeGoogle) -> None:
         """Queue, owner, machine, health, report, specification, maintenance, time left, stage."""

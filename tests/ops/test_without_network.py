@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from infra.google.provider_settings import Api
+from infra.google.gcp_settings import Api
 from infra.google.session import Retry, Timeouts
 from infra.ops import google_access as access
 from infra.ops.cli import run

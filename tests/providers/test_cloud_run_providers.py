@@ -12,7 +12,7 @@ import pytest
 
 from infra.components.shared.weights import SCRIPT
 from infra.google.cloud_run import CloudRun
-from infra.google.provider_settings import Access
+from infra.google.gcp_settings import Api, GcpSettings
 from infra.google.storage import Bucket
 from infra.planning.artifacts import WeightSet
 from infra.providers import serving_check, weights_copy
@@ -41,7 +41,7 @@ def google(monkeypatch: pytest.MonkeyPatch, time: FakeTime) -> Iterator[FakeGoog
 
 
 def provider(made: Any) -> Any:
-    made.access = Access(project="demo-project")
+    made.gcp = GcpSettings(project="demo-project")
     return made
 
 
@@ -49,8 +49,6 @@ class TestWeightsCopy:
     @pytest.fixture
     def props(self, google: FakeGoogle) -> dict[str, Any]:
         own = session(google)
-        from infra.google.provider_settings import Api
-
         own.post(Api.STORAGE, "b", {"name": BUCKET, "location": "US-EAST4"}, project="demo-project")
         own.post(Api.CLOUD_RUN, "projects/demo-project/locations/us-east4/jobs", JOB, jobId="stage")
         google.run.executor = stage_into(google, [WeightSet(REPOSITORY, "main", False, 1)])
@@ -135,7 +133,7 @@ class TestWeightsCopy:
 
         def cancel(seconds: float) -> None:
             for name in google.run.executions:
-                CloudRun(session(google), "us-east4").cancel(name)
+                session(google).post(Api.CLOUD_RUN, f"{name}:cancel", {})
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(FakeTime, "sleep", lambda _self, seconds: cancel(seconds))
@@ -206,8 +204,6 @@ class TestWeightsCopy:
 class TestManifest:
     @pytest.fixture
     def bucket(self, google: FakeGoogle) -> Bucket:
-        from infra.google.provider_settings import Api
-
         session(google).post(Api.STORAGE, "b", {"name": BUCKET, "location": "US"}, project="demo-project")
         google.storage.put_text(BUCKET, f"{PREFIX}/model.safetensors", "weights")
         return Bucket(session(google), BUCKET)
@@ -274,8 +270,6 @@ class TestServingCheck:
     @pytest.fixture
     def service(self, google: FakeGoogle, server: FakeVllm, props: dict[str, Any]) -> dict[str, Any]:
         """A service that serves another specification than the check waits for, which gives up at once."""
-        from infra.google.provider_settings import Api
-
         google.run.serve_at(server.url)
         body = {"template": {"containers": [{"image": "img"}]}}
         own = session(google)
@@ -287,8 +281,6 @@ class TestServingCheck:
     def test_names_the_revision_that_failed_and_why_and_guesses_no_other_cause(
         self, google: FakeGoogle, props: dict[str, Any], service: dict[str, Any]
     ) -> None:
-        from infra.google.provider_settings import Api
-
         google.run.fail_next_revision()
         session(google).patch(Api.CLOUD_RUN, service["name"], {"template": {"containers": [{"image": "bad"}]}})
         with pytest.raises(Exception, match="another specification is still served") as caught:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from infra.google.cloud_run import CloudRun
-from infra.google.provider_settings import Access, Api
+from infra.google.gcp_settings import Api, GcpSettings
 from infra.google.session import Retry
 from infra.providers import revision_retry
 from infra.providers.revision_retry import RevisionRetryProvider
@@ -140,17 +140,22 @@ class TestAnotherAttempt:
         assert not stack.retry.diff("id", kept, kept).changes
 
     @pytest.mark.parametrize(
-        "access", [Access(), Access(project="p", credentials="/nowhere.json"), Access(project="p", access_token="t")]
+        "gcp",
+        [
+            GcpSettings(),
+            GcpSettings(project="p", credentials="/nowhere.json"),
+            GcpSettings(project="p", access_token="t"),
+        ],
     )
     def test_is_not_made_and_nothing_is_raised_without_project_credentials_or_network(
-        self, access: Access, monkeypatch: pytest.MonkeyPatch
+        self, gcp: GcpSettings, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(revision_retry, "ONCE_MORE", Retry(attempts=2, first_s=0))
         provider = RevisionRetryProvider()
-        provider.access = Access(
-            access.project,
-            access.access_token,
-            access.credentials,
+        provider.gcp = GcpSettings(
+            gcp.project,
+            gcp.access_token,
+            gcp.credentials,
             endpoints=dict.fromkeys(Api, "http://127.0.0.1:9/v2/"),
         )
         place = {"project": "p", "region": "us-east4", "service": "s"}
@@ -159,7 +164,7 @@ class TestAnotherAttempt:
     def test_is_looked_for_without_patience(self) -> None:
         """A network that swallows packets must not hold a preview up for minutes."""
         provider = RevisionRetryProvider()
-        provider.access = Access(project="p")
+        provider.gcp = GcpSettings(project="p")
         assert provider.session().timeouts.silence_s is not None
 
 

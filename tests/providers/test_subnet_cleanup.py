@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from infra.errors import GoogleError
-from infra.google.provider_settings import Api
+from infra.google.gcp_settings import Api
 from infra.google.session import Retry
 from infra.google.subnets import remove_subnetwork
 from infra.providers.subnet_cleanup import SubnetCleanupProvider
@@ -61,7 +61,9 @@ def test_one_in_use_is_asked_for_until_it_goes(fake: FakeGoogle, time: FakeTime)
     assert fake.leftovers() == []
     assert 1800 < sum(time.pauses) < 2100
     assert "serverless-ipv4-1" in shown[0]
-    assert shown[0].startswith("waiting 0 min for Cloud Run to let go of the subnet, which takes one to two hours")
+    assert shown[0].startswith(
+        "waiting 0 min for Cloud Run to free the subnet's addresses, which takes one to two hours"
+    )
     assert re.match(r"waiting (29|30|31|32|33) min ", shown[-1])
 
 

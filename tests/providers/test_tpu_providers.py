@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from infra.google.tpu import TpuZone
 from infra.google.tpu_types import QueueState, queued_resource_body
+from infra.google.tpu_zone import TpuZone
 from infra.providers.tpu_queued_resource import slice_request
 from tests.fakes.google import FakeGoogle
 from tests.fakes.google.client import session
@@ -715,7 +715,7 @@ class TestAfterServing:
         assert 7200 <= clock.now - began < 7300
         assert len(fake.requests) - looks < 3 * 7300 / 20 + 40  # ever more slowly
         assert (
-            "PROVISIONING, which nobody can end before Google has decided; deleting it for 1 h 30 min of at most 3 h"
+            "PROVISIONING, which cannot be ended before Google has decided; deleting it for 1 h 30 min of at most 3 h"
             in (capfd.readouterr().out)
         )
         assert fake.leftovers() == []

@@ -10,7 +10,7 @@ from pathlib import Path
 from infra.catalog import Lock, catalog, write_lock
 from infra.catalog.files import DATA
 from infra.errors import GoogleError, SettingsError
-from infra.google.registry import image_digest, model_revision
+from infra.google.upstream_versions import image_digest, model_revision
 
 
 def pin(names: Iterable[str] = (), *, directory: Path = DATA) -> int:

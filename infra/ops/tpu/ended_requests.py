@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from infra.google.session import GoogleSession
-from infra.google.tpu import TpuZone, zones
 from infra.google.tpu_types import QueuedResource
+from infra.google.tpu_zone import TpuZone, zones
 from infra.ops.tpu.queue_listing import list_queued_resources
 
 _DELETE_S, _POLL_S = 300.0, 0.5

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 
 from infra.errors import GoogleError
 from infra.google.session import GoogleSession
-from infra.google.tpu import TpuZone
 from infra.google.tpu_types import QueuedResource
+from infra.google.tpu_zone import TpuZone
 
 EVERYWHERE = "-"
 """What Google's listings take for all zones at once (`gcloud … queued-resources list --zone=-`)."""

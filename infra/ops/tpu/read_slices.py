@@ -11,9 +11,10 @@ from typing import Any
 
 from infra.errors import GoogleError
 from infra.google.session import GoogleSession
-from infra.google.slice_records import duration_s, is_expired, is_ours, request_end, run_end, seconds_since_1970
-from infra.google.tpu import TpuZone
+from infra.google.slice_records import is_expired, is_owned, request_end, run_end
+from infra.google.times import duration_s, timestamp_s
 from infra.google.tpu_types import Node, Provisioning, QueuedResource
+from infra.google.tpu_zone import TpuZone
 from infra.ops.tpu.next_step import with_next_step
 from infra.ops.tpu.slice_status import SliceStatus, SupervisorReport
 from infra.planning.plan import Plan
@@ -65,7 +66,7 @@ def _read_slice(zone: TpuZone, plan: Plan, slices: SlicesPlan, name: str) -> Sli
     seen = SliceStatus(
         name,
         slice_id,
-        owned=is_ours(queued, {**plan.labels, "slice": name}),
+        owned=is_owned(queued, {**plan.labels, "slice": name}),
         queue=queued.state.value,
         why=queued.error,
         waited_s=_age_s(queued.create_time, now),
@@ -134,7 +135,5 @@ def _preparing(said: Mapping[str, Any]) -> str:
 
 
 def _age_s(at: str, now: float) -> float | None:
-    try:
-        return max(0.0, now - seconds_since_1970(at))
-    except ValueError:
-        return None
+    written = timestamp_s(at)
+    return None if written is None else max(0.0, now - written)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from infra.catalog import Accelerator
 from infra.errors import GoogleError
-from infra.google.quota_limits import limits
+from infra.google.quota_limits import quota_limits
 from infra.google.session import GoogleSession
-from infra.google.tpu import TpuZone, zones
 from infra.google.tpu_types import Provisioning, QueuedResource
+from infra.google.tpu_zone import TpuZone, zones
 from infra.planning.names import region_of
 from infra.planning.platforms.tpu.slices import regional
 
@@ -101,7 +101,7 @@ class _ZoneReader:
 
     def limits(self, quota: str) -> Mapping[str, int]:
         try:
-            known = limits(self._session, SERVICE, quota)
+            known = quota_limits(self._session, SERVICE, quota)
         except GoogleError as error:
             self.gaps.append(f"quota {quota}: {error}")
             return {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from infra.google.provider_settings import Access
+from infra.google.gcp_settings import GcpSettings
 from infra.google.session import GoogleSession, Retry, Timeouts
 from tests.fakes.google.server import FakeGoogle
 
@@ -33,7 +33,7 @@ def session(
     time = time or FakeTime()
     given = fake.settings() | settings
     return GoogleSession(
-        Access.read(given.get, env={}),
+        GcpSettings.read(given.get, env={}),
         retry=retry,
         timeouts=Timeouts(connect_s=2, read_s=2),
         sleep=time.sleep,

@@ -1,4 +1,7 @@
-"""What a tag or a branch means today: the digest of an image, the commit of a model. Read-only, without credentials."""
+"""Looks up what a tag or a branch names today: the digest of an image, the commit of a model.
+
+It reads registries and the Hugging Face Hub, without Google credentials.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +30,9 @@ _MANIFESTS = ", ".join(
 
 
 def image_digest(repository: str, tag: str, *, registry: str | None = None) -> str:
-    """`sha256:…` of `repository:tag`; a repository without a host is Docker Hub's. `registry` overrides the address.
+    """Return the digest (`sha256:…`) of `repository:tag`. Without a host it is Docker Hub's; `registry` is another address.
 
-    Raises GoogleError where there is no such tag or nobody answers.
+    Raises GoogleError where there is no such tag or no answer.
     """
     host, path = split_host(repository)
     address = registry or (_HUB_ADDRESS if host == DOCKER_HUB else f"https://{host}")
@@ -53,7 +56,7 @@ def image_digest(repository: str, tag: str, *, registry: str | None = None) -> s
 
 
 def model_revision(hub_id: str, *, token: str = "", hub: str = HUGGING_FACE) -> str:
-    """The commit that `main` of a Hugging Face repository names today. `token` is needed where it is gated."""
+    """Return the commit that `main` of a Hugging Face repository names today. A gated one needs a `token`."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     answer = _request("GET", f"{hub}/api/models/{hub_id}", headers)
     if answer.status_code in (401, 403):
@@ -70,7 +73,7 @@ def model_revision(hub_id: str, *, token: str = "", hub: str = HUGGING_FACE) -> 
 
 
 def _anonymous_token(challenge: str) -> str:
-    """A token that anybody gets for reading public images, from where the registry's challenge says."""
+    """Return the token that a registry gives to anybody for reading public images, from the address in its challenge."""
     fields = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
     if "realm" not in fields:
         raise GoogleError("the registry asks for a login of an unknown kind; pin this image by hand.", status=401)

@@ -1,7 +1,7 @@
-"""Where Google's APIs are and who calls them: the settings of the gcp provider, read by our clients as well.
+"""The gcp provider's settings, read by this program's own clients as well: where Google's APIs are, and who calls them.
 
-A dynamic provider passes `lambda key: config.get(f"gcp:{key}")`, a command the same keys from a stack file, a test a
-dictionary's `get`; what is missing there comes from the environment variables that the provider itself reads.
+A dynamic provider looks the keys up in the stack's configuration, a command in a stack file, a test in a dictionary. A key
+that is missing there comes from the environment variables that the gcp provider itself reads.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from infra.errors import GoogleError
 
 
 class Api(Enum):
-    """One product: the stem of its custom-endpoint setting, and its own address."""
+    """One product of Google Cloud: the stem of its custom-endpoint setting, and its usual address."""
 
     ARTIFACT_REGISTRY = ("artifactRegistry", "https://artifactregistry.googleapis.com/v1/")
     CLOUD_QUOTAS = ("cloudQuotas", "https://cloudquotas.googleapis.com/v1/")
@@ -33,12 +33,12 @@ class Api(Enum):
 
     @property
     def setting(self) -> str:
-        """The gcp provider's key, without `gcp:`."""
+        """The gcp provider's key for a custom endpoint, without `gcp:`."""
         return f"{self.value[0]}CustomEndpoint"
 
     @property
     def variable(self) -> str:
-        """The gcp provider's environment variable."""
+        """The environment variable that holds the same."""
         words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", self.value[0])
         return f"GOOGLE_{words.upper()}_CUSTOM_ENDPOINT"
 
@@ -48,13 +48,13 @@ class Api(Enum):
 
     @property
     def service(self) -> str:
-        """The name that `gcloud services enable` takes."""
+        """The API's name, as `gcloud services enable` takes it."""
         return self.address.split("/")[2]
 
 
 _VERSION = re.compile(r"/v\d+(?:(?:alpha|beta)\d+)?$")
 
-# Settings that are no endpoints, each with the environment variables the provider falls back to, first one first.
+# Settings other than endpoints, each with the environment variables that the gcp provider falls back to, in this order.
 VARIABLES = {
     "billingProject": ("GOOGLE_BILLING_PROJECT",),
     "userProjectOverride": ("USER_PROJECT_OVERRIDE",),
@@ -66,10 +66,10 @@ VARIABLES = {
 
 
 @dataclass(frozen=True)
-class Access:
-    """`credentials` is a key file's JSON or its path. Without it and `access_token`, the application default counts.
+class GcpSettings:
+    """`credentials` is a key file's JSON or its path. Without it and `access_token`, application default credentials are used.
 
-    `quota_project` is charged for calls where it is set, and must have the API enabled; else the credentials say whose.
+    `quota_project` is charged for calls and must have the API enabled; where it is empty, the credentials decide.
     """
 
     project: str = ""
@@ -80,8 +80,8 @@ class Access:
     endpoints: Mapping[Api, str] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, lookup: Callable[[str], str | None], env: Mapping[str, str] = os.environ) -> Access:
-        """`lookup` answers a `gcp:` key named without its prefix, or None."""
+    def read(cls, lookup: Callable[[str], str | None], env: Mapping[str, str] = os.environ) -> GcpSettings:
+        """Read the settings. `lookup` takes a `gcp:` key without its prefix and returns its value or None."""
 
         def first(key: str, variables: tuple[str, ...]) -> str:
             return lookup(key) or next((env[name] for name in variables if env.get(name)), "")
@@ -99,13 +99,14 @@ class Access:
         )
 
     def url(self, api: Api, path: str) -> str:
-        """The address of `path`. An endpoint of another version, which the provider may want, is asked for ours."""
+        """Return the address of `path`. A custom endpoint of another API version gets the version that these clients use."""
         base = (self.endpoints.get(api) or api.address).rstrip("/")
         if own := _VERSION.search(api.address.rstrip("/")):
             base = _VERSION.sub(own.group(), base)
         return f"{base}/{path}"
 
     def required_project(self) -> str:
+        """Return the project. Raises GoogleError where none is set."""
         if not self.project:
             raise GoogleError(
                 "No Google Cloud project is set, so nothing can be asked of Google; "

@@ -1,7 +1,7 @@
-"""Cloud TPU v2alpha1: queued resources, which only this version can start with flex-start, and their nodes.
+"""Cloud TPU v2alpha1 in one zone: queued resources and their nodes. Only this API version offers flex-start.
 
-A queued resource cannot be changed, only replaced; a node's metadata can. "Operation done" means that a request was
-written down, never that a slice was granted: that is the queued resource's own state.
+A queued resource cannot be changed, only replaced; a node's metadata can be changed. A finished operation means that a
+request was recorded, never that a slice was granted: the state of the queued resource tells that.
 """
 
 from __future__ import annotations
@@ -11,23 +11,25 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from infra.errors import GoogleError
-from infra.google.api_errors import FAILED, Asked, failed, is_ambiguous, is_transient
-from infra.google.provider_settings import Api
-from infra.google.refusals import Refusal
+from infra.google.api_errors import FAILED, ApiCall, error_from_operation, is_ambiguous, is_transient
+from infra.google.gcp_settings import Api
+from infra.google.refusals import RefusalKind
 from infra.google.session import GoogleSession
 from infra.google.tpu_types import Node, Operation, QueuedListing, QueuedResource, QueueState
 from infra.planning.units import read_duration
 
 POLL_S = 5.0
-SLOW_POLL_S = 20.0  # between looks at what may take hours
-PATCH_ATTEMPTS = 8  # somebody else's ssh key may arrive between our reading and our writing, not eight times in a row
+SLOW_POLL_S = 20.0  # between polls of what may take hours
+PATCH_ATTEMPTS = 8  # another ssh key may be written between reading and writing, but not eight times in a row
 
-_SPOKEN = {"create": "the creation", "delete": "the deletion"}
+_VERBS = {"create": "the creation", "delete": "the deletion"}
 
 
 class TpuZone:
-    """One project's TPUs in one zone. `project` is the session's unless it is given. `known_zones` are named where Google
-    refuses this one."""
+    """One project's TPUs in one zone. `project` is the session's unless it is given.
+
+    `known_zones` are zones to suggest where Google refuses this one.
+    """
 
     def __init__(
         self, session: GoogleSession, zone: str, *, project: str = "", known_zones: Sequence[str] = ()
@@ -39,14 +41,14 @@ class TpuZone:
 
     @classmethod
     def at(cls, session: GoogleSession, place: Mapping[str, Any], known_zones: Sequence[str] = ()) -> Self:
-        """Where something was made, by its `project` and `zone`: it has to be looked for there, whatever is set now."""
+        """Return the zone where something was made, by its own `project` and `zone` and not by the present settings."""
         return cls(session, place["zone"], project=place["project"], known_zones=known_zones)
 
     def create(self, queued_id: str, body: Mapping[str, Any]) -> Operation:
         """Ask for a slice. Repeating after a lost answer is safe: all attempts carry one request id.
 
-        GoogleError with status 409 when the name is taken, or with a `Refusal` as its reason. The operation may hold the
-        same refusals, seconds later: see `refusal`.
+        Raises GoogleError: with status 409 when the name is taken, with a `RefusalKind` as its reason when Google refuses.
+        The operation may end with the same refusals seconds later: see `refusal`.
         """
         path = f"{self._parent}/queuedResources"
         try:
@@ -56,12 +58,12 @@ class TpuZone:
         return Operation.of(raw)
 
     def get(self, queued_id: str) -> QueuedResource | None:
-        """None only where Google says 404."""
+        """Return a queued resource; None only where Google answers 404."""
         raw = self._found(f"{self._parent}/queuedResources/{queued_id}")
         return QueuedResource.of(raw) if raw is not None else None
 
     def list(self) -> QueuedListing:
-        """All queued resources of the zone, and the places that could not be asked."""
+        """Return all queued resources of the zone, and the places that could not be read."""
         found: list[QueuedResource] = []
         unreachable: set[str] = set()
         for page in self.session.pages(Api.TPU, f"{self._parent}/queuedResources"):
@@ -70,7 +72,7 @@ class TpuZone:
         return QueuedListing(tuple(found), tuple(sorted(unreachable)))
 
     def delete(self, queued_id: str) -> Operation | None:
-        """Ask once for a deletion that takes running nodes along; None where there is nothing to delete."""
+        """Ask once for the deletion of a queued resource and its node; None where there is none."""
         path = f"{self._parent}/queuedResources/{queued_id}"
         try:
             return Operation.of(self.session.delete(Api.TPU, path, force="true", requestId=str(uuid.uuid4())))
@@ -88,15 +90,15 @@ class TpuZone:
         created: str = "",
         progress: Callable[[QueuedResource, float, str], object] = lambda found, waited_s, refusal: None,
     ) -> None:
-        """Delete with force and wait for the 404; a refusal while PROVISIONING, in the answer or in the operation, is
-        asked again, ever more slowly.
+        """Delete a queued resource with force and wait until Google answers 404.
 
-        `created` names the generation that is meant: another one under the same id is somebody's, and is let be.
-        `progress` gets what still stands there, for how many seconds it was waited for, and why it was last refused.
-        GoogleError when it is still there after `timeout_s`: it holds quota, and may cost money, until it is gone.
+        Google refuses while the state is PROVISIONING, in the answer or in the operation; then this asks again, at growing
+        intervals. `created` is the generation to delete: another one under the same id is foreign and is left alone.
+        `progress` gets the queued resource, the seconds waited so far, and the last refusal. Raises GoogleError when it is
+        still there after `timeout_s`: until it is gone it holds quota and may cost money.
         """
         began = self.session.clock()
-        asked: Operation | None = None
+        deletion: Operation | None = None
         refusal, state = "", ""
         while True:
             try:
@@ -105,15 +107,15 @@ class TpuZone:
                     return
                 state = f" ({found.state.value})"
                 progress(found, self.session.clock() - began, refusal)
-                asked = self.operation(asked.name) if asked and not asked.done else asked
-                if asked and asked.failure:
-                    refusal, asked = str(self.refusal(asked)), None
-                elif found.state is not QueueState.DELETING and (asked is None or asked.done):
-                    asked = self.delete(queued_id)
+                deletion = self.operation(deletion.name) if deletion and not deletion.done else deletion
+                if deletion and deletion.failure:
+                    refusal, deletion = str(self.refusal(deletion)), None
+                elif found.state is not QueueState.DELETING and (deletion is None or deletion.done):
+                    deletion = self.delete(queued_id)
             except GoogleError as error:
                 if error.status not in (400, 404, 409) and not is_transient(error):
                     raise
-                refusal, asked = str(error), None
+                refusal, deletion = str(error), None
             if self.session.clock() + poll_s > began + timeout_s:
                 raise GoogleError(
                     f"The queued resource {queued_id} in {self.zone} is still there{state} after "
@@ -125,11 +127,11 @@ class TpuZone:
             poll_s = min(2 * poll_s, max(poll_s, SLOW_POLL_S))
 
     def operation(self, name: str) -> Operation:
-        """`name` is an operation's full name."""
+        """Return an operation by its full name."""
         return Operation.of(self.session.get(Api.TPU, name))
 
     def followed(self, operation: Operation, *, limit_s: float, poll_s: float = POLL_S) -> Operation:
-        """The operation as it is once it is done, or after `limit_s`."""
+        """Return the operation once it is done, or as it is after `limit_s`."""
         deadline = self.session.clock() + limit_s
         while not operation.done and self.session.clock() + poll_s <= deadline:
             self.session.sleep(poll_s)
@@ -137,7 +139,7 @@ class TpuZone:
         return operation
 
     def wait(self, operation: Operation, *, timeout_s: float, poll_s: float = POLL_S) -> Operation:
-        """Follow an operation until it is done; GoogleError when it failed or outlasts `timeout_s`."""
+        """Wait until an operation is done. Raises GoogleError when it failed or takes longer than `timeout_s`."""
         operation = self.followed(operation, limit_s=timeout_s, poll_s=poll_s)
         if not operation.done:
             raise GoogleError(
@@ -150,32 +152,32 @@ class TpuZone:
         return operation
 
     def refusal(self, operation: Operation) -> GoogleError:
-        """The error for a failed operation, of the kinds that `create` raises."""
-        what = f"{_SPOKEN.get(operation.verb, 'a change')} of {operation.target}"
-        error = failed(operation.failure, Asked(what, Api.TPU.service, self._parent.split("/")[1]))
+        """Return the error for a failed operation, of the same kinds as `create` raises."""
+        what = f"{_VERBS.get(operation.verb, 'a change')} of {operation.target}"
+        error = error_from_operation(operation.failure, ApiCall(what, Api.TPU.service, self._parent.split("/")[1]))
         if error.reason == FAILED and operation.verb == "create":
             fix = "Run the command again; if it stays so, try another zone (`gemma4 zones`, setting tpu.zone)."
             return GoogleError(f"{error} {fix}", reason=FAILED)
         return self._with_place(error)
 
-    def hint(self, kind: Refusal) -> str:
-        """Where else to ask after a refusal of that kind, as a sentence; empty where another place does not help."""
-        if kind not in (Refusal.UNSUPPORTED, Refusal.CAPACITY):
+    def hint(self, kind: RefusalKind) -> str:
+        """Return a sentence about other zones to try after such a refusal; empty where another zone does not help."""
+        if kind not in (RefusalKind.UNSUPPORTED, RefusalKind.CAPACITY):
             return ""
         others = ", ".join(self._known_zones)
         known = f"Zones where it is known to be offered: {others} (setting tpu.zone)." if others else ""
         return known or "`gemma4 zones` shows other zones (setting tpu.zone)."
 
     def node(self, node_id: str) -> Node | None:
-        """None where there is none (any more)."""
+        """Return a node; None where there is none, or no longer."""
         raw = self._found(f"{self._parent}/nodes/{node_id}")
         return Node.of(raw) if raw is not None else None
 
     def set_metadata(self, node_id: str, changes: Mapping[str, str | None], *, timeout_s: float = 300) -> Node:
-        """Change some keys of a node's metadata (None removes one) and leave everybody else's alone.
+        """Change some keys of a node's metadata (None removes one) and leave all other keys alone.
 
-        The API replaces the whole map, so this reads, merges and writes, and starts over when a write was refused as
-        concurrent or its answer was lost. It ends by seeing the values on the node.
+        The API replaces the whole map. So this reads, merges and writes, and starts again when a write was refused as
+        concurrent or its answer was lost. It returns once the node shows the values.
         """
         refusal: GoogleError | None = None
         for attempt in range(PATCH_ATTEMPTS):
@@ -206,7 +208,7 @@ class TpuZone:
         )
 
     def guest_attributes(self, node_id: str, namespace: str) -> Mapping[str, str]:
-        """What worker 0 of a node published below a namespace, by key; empty where it published nothing (yet)."""
+        """Return what worker 0 of a node has published below a namespace, by key; empty where it has published nothing."""
         path = f"{self._parent}/nodes/{node_id}:getGuestAttributes"
         body = {"queryPath": f"{namespace}/", "workerIds": ["0"]}
         try:
@@ -221,7 +223,7 @@ class TpuZone:
         return {entry["key"]: entry["value"] for entry in entries}
 
     def accelerator_types(self) -> tuple[str, ...]:
-        """What the zone lists. Listed is neither offered with flex-start nor in stock."""
+        """Return the accelerator types that the zone lists. A listed type may lack flex-start, and capacity."""
         pages = self.session.pages(Api.TPU, f"{self._parent}/acceleratorTypes")
         return tuple(sorted({kind["type"] for page in pages for kind in page.get("acceleratorTypes", ())}))
 
@@ -239,9 +241,9 @@ class TpuZone:
         self.wait(Operation.of(raw), timeout_s=timeout_s)
 
     def _with_place(self, error: GoogleError) -> GoogleError:
-        """A refusal with the zone, where Google leaves it out, and with others, where it is the zone that is wrong."""
-        extra = self.hint(Refusal(error.reason)) if error.reason in list(Refusal) else ""
-        if error.reason == Refusal.QUOTA and self.zone not in str(error):
+        """Return a refusal with the zone added where Google leaves it out, and other zones where this one cannot help."""
+        extra = self.hint(RefusalKind(error.reason)) if error.reason in list(RefusalKind) else ""
+        if error.reason == RefusalKind.QUOTA and self.zone not in str(error):
             extra = f"The slice was asked for in {self.zone}."
         if not extra:
             return error
@@ -249,7 +251,7 @@ class TpuZone:
 
 
 def zones(session: GoogleSession) -> tuple[str, ...]:
-    """Every zone that the TPU API knows for this project."""
+    """Return every zone that the TPU API lists for this project."""
     pages = session.pages(Api.TPU, f"projects/{session.project}/locations")
     return tuple(sorted({place["locationId"] for page in pages for place in page.get("locations", ())}))
 
