@@ -20,8 +20,8 @@ BF16_BYTES = 2
 Modality = Literal["image", "audio", "video"]
 
 
-class Backend(StrEnum):
-    """Which implementation of vLLM serves: its KV cache geometry and its loaders differ."""
+class Device(StrEnum):
+    """The kind of device that computes in a machine."""
 
     GPU = "gpu"
     TPU = "tpu"
@@ -224,7 +224,7 @@ class Accelerator(Row):
     id: str
     title: str
     platform: Platform
-    backend: Backend
+    device: Device
     devices: int
     """GPUs or TPU chips."""
     device_memory_gib: float

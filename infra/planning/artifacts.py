@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from infra.catalog import Accelerator, Assistant, Backend, Catalog, Model
+from infra.catalog import Accelerator, Assistant, Catalog, Model
 from infra.image_names import DOCKER_HUB, ImageName, parse_image_name
 from infra.planning.names import Names
+from infra.planning.server.implementations import implementation_of
 from infra.planning.settings.declarations import Settings
 
 
@@ -45,9 +46,8 @@ def images_of(
     settings: Settings, accelerator: Accelerator, names: Names, region: str, facts: Catalog
 ) -> dict[str, ImageRef]:
     """Images by role: serving, staging, and gateway where there are slices."""
-    on_tpu = accelerator.backend is Backend.TPU
-    roles = {"serving": "tpu" if on_tpu else "gpu", "staging": "staging"}
-    if on_tpu:
+    roles = {"serving": implementation_of(accelerator).image, "staging": "staging"}
+    if accelerator.tpu is not None:
         roles["gateway"] = "gateway"
     repository = f"{region}-docker.pkg.dev/{names.project}/{names.prefix}"
     return {role: _image(settings, facts, role, image_id, repository, names.stack) for role, image_id in roles.items()}

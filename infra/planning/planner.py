@@ -287,8 +287,8 @@ class _Planner:
         return Findings((Fault("images.requirePinned", fact, "What is deployed could change unseen.", fix),))
 
     def _command(self, server: Server) -> Any:
-        folder = TPU_WEIGHTS if server.on_tpu else MOUNT
-        if self.settings.weights.access == "stream" and not server.on_tpu:
+        folder = TPU_WEIGHTS if server.staged_in_memory else MOUNT
+        if self.settings.weights.access == "stream" and not server.staged_in_memory:
             folder = f"gs://{self.names.bucket}"
         from_hub = self.settings.weights.source == "huggingface"
         paths = [weights.hub_id if from_hub else f"{folder}/{weights.prefix}" for weights in self.weights]

@@ -12,16 +12,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from infra.catalog import Accelerator, Backend, Catalog, Model, Platform, WeightFormat, catalog
+from infra.catalog import Accelerator, Catalog, Model, Platform, WeightFormat, catalog
 from infra.errors import SettingsError
 from infra.planning.checks.reading_pace import READING_SPEED
 from infra.planning.gateway.limits import MOST_IN_FLIGHT
 from infra.planning.gateway.service_limits import MAX_CONCURRENCY
 from infra.planning.memory.verdict import Verdict
-from infra.planning.performance.speed import Rate
+from infra.planning.performance.speed import GAIN_MEASURED_ON, Rate
 from infra.planning.plan import Plan
 from infra.planning.planner import make_plan
 from infra.planning.platforms.tpu.slices import SlicesPlan
+from infra.planning.server.implementations import implementation_of
 from infra.planning.settings.declarations import MOST_SEQS
 from infra.planning.units import Band
 from infra.suggestions import did_you_mean
@@ -213,10 +214,10 @@ def _variants(need: Need, model: Model, accelerator: Accelerator, facts: Catalog
     }
     smaller_kv = base | {"serving.kvCacheDtype": "fp8"}
     plain = [base, smaller_kv]
-    if accelerator.backend is Backend.GPU and model.weight_format is WeightFormat.BF16:
+    if implementation_of(accelerator).quantizes_while_loading and model.weight_format is WeightFormat.BF16:
         plain.append(smaller_kv | {"serving.quantization": "fp8"})
     yield from plain
-    if accelerator.backend is Backend.GPU and facts.assistant_of(model.id) is not None:
+    if accelerator.device is GAIN_MEASURED_ON and facts.assistant_of(model.id) is not None:
         yield from (one | {"serving.speculation.method": "mtp"} for one in plain)
 
 

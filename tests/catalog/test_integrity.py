@@ -15,7 +15,7 @@ import pytest
 from infra.catalog import (
     GIB,
     Accelerator,
-    Backend,
+    Device,
     Image,
     Platform,
     Price,
@@ -75,7 +75,7 @@ class TestAccelerators:
         on_run, on_tpu = accelerator.cloud_run is not None, accelerator.tpu is not None
         assert on_run == (accelerator.platform is Platform.CLOUD_RUN)
         assert on_tpu == (accelerator.platform is Platform.TPU_QUEUED_RESOURCE)
-        assert on_tpu == (accelerator.backend is Backend.TPU)
+        assert on_tpu == (accelerator.device is Device.TPU)
         assert accelerator.deployable == (accelerator.platform is not Platform.COMPUTE_ENGINE)
         dashes = 1 if on_run else 2
         for location in (*accelerator.locations, *accelerator.invited_locations):
@@ -234,13 +234,13 @@ class TestRecipes:
         settings = resolve(stack_of(recipe)).settings
         assert settings.serving.max_model_len <= architecture.max_position
         assert settings.serving.tensor_parallel_size in (None, accelerator.devices)
-        assert settings.serving.modalities.audio == 0 or accelerator.backend is Backend.GPU
+        assert settings.serving.modalities.audio == 0 or accelerator.device is Device.GPU
         if accelerator.cloud_run is not None:
             assert accelerator.cloud_run.cpu.min <= (settings.scaling.cpu or 0) <= accelerator.cloud_run.cpu.max
             memory = accelerator.cloud_run.memory_gib
             assert memory.min <= (settings.scaling.memory_gib or 0) <= memory.max
             assert settings.serving.cpu_offload_gb < (settings.scaling.memory_gib or math.inf)
-        if accelerator.backend is Backend.TPU:
+        if accelerator.device is Device.TPU:
             assert CATALOG.model(recipe.model).weight_format is WeightFormat.BF16, "vLLM on TPU cannot load w4a16"
             assert settings.serving.quantization == "none"
             assert not settings.serving.chunked_multimodal_input

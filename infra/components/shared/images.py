@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_gcp as gcp
 
-from infra.catalog import Backend
 from infra.components.shared.foundation import Foundation
 from infra.planning.plan import Plan
 
@@ -117,7 +116,7 @@ class Images(pulumi.ComponentResource):
     def _built(self) -> tuple[pulumi.Output[str], list[pulumi.Resource]]:
         import pulumi_docker as docker  # imported where a build was asked for: its plugin is looked for at import
 
-        folder = "tpu" if self._plan.accelerator.backend is Backend.TPU else "gpu"
+        folder = self._plan.server.implementation.image
         image = docker.Image(
             f"{self._name}-build",
             image_name=self._plan.images["serving"].pull,

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from infra.catalog import Accelerator, Architecture, Assistant, Backend, Model, Platform, catalog
+from infra.catalog import Accelerator, Architecture, Assistant, Model, Platform, catalog
 from infra.catalog.flags import flag_table
 from infra.errors import Fault
 from infra.planning.gateway.service_limits import MAX_CONCURRENCY
 from infra.planning.names import region_of
+from infra.planning.server.implementations import implementation_of
 from infra.planning.server.server import IMAGE_TOKENS, VIDEO_TOKENS, load_format
 from infra.planning.server.user_flags import UNPLANNED_FLAGS, doubtful_arguments
 from infra.planning.settings.declarations import Settings
@@ -122,7 +123,7 @@ def _engine(
     accelerator: Accelerator,
     version: str | None,
 ) -> Iterator[Fault]:
-    serving = settings.serving
+    serving, does = settings.serving, implementation_of(accelerator)
     if version is not None and _number(version) < _number(model.min_vllm):
         fact = f"vLLM {version} does not know {model.id}; {model.min_vllm} is the first that does."
         yield Fault(
@@ -142,21 +143,25 @@ def _engine(
         yield Fault("serving.asyncScheduling", fact, "vLLM would refuse to start.", fix)
     if serving.speculation.method == "mtp":
         yield from _assistant(model, assistant, version)
-    if serving.quantization == "fp8" and (model.weight_format != "bf16" or accelerator.backend is Backend.TPU):
+    if serving.quantization == "fp8" and (model.weight_format != "bf16" or not does.quantizes_while_loading):
         why = (
             "the checkpoint is quantised already"
             if model.weight_format != "bf16"
-            else "vLLM on TPU cannot quantise while loading"
+            else f"vLLM on {accelerator.device.name} cannot quantise while loading"
         )
         yield Fault(
             "serving.quantization", f"fp8 does not apply: {why}.", "vLLM would refuse to start.", "Leave it out."
         )
-    if serving.cpu_offload_gb and accelerator.backend is Backend.TPU:
+    if serving.cpu_offload_gb and not does.offloads_weights:
         yield Fault(
-            "serving.cpuOffloadGb", "there is no CPU offload on TPU.", "vLLM would refuse to start.", "Leave it out."
+            "serving.cpuOffloadGb",
+            f"there is no CPU offload on {accelerator.device.name}.",
+            "vLLM would refuse to start.",
+            "Leave it out.",
         )
-    if serving.chat_template == "tools" and accelerator.backend is Backend.TPU:
-        fact = "tools stands for a file of vLLM's GPU image; where its TPU image holds one is not known."
+    if serving.chat_template == "tools" and does.tools_template is None:
+        where = f"where its {accelerator.device.name} image holds one is not known"
+        fact = f"tools stands for a file of vLLM's GPU image; {where}."
         fix = "Leave it out, for the checkpoint's own template, or write the file's whole path."
         yield Fault("serving.chatTemplate", fact, "vLLM would stop where the file is not there.", fix)
     if settings.workload.prompt_tokens + settings.workload.output_tokens > serving.max_model_len:
@@ -194,10 +199,13 @@ def _modalities(settings: Settings, architecture: Architecture, accelerator: Acc
         yield Fault(
             "serving.modalities.audio", "the model has no audio tower.", consequence, "Write 0, or use E2B, E4B or 12B."
         )
-    elif modalities.audio and accelerator.backend is Backend.TPU:
+    elif modalities.audio and not implementation_of(accelerator).reads_audio:
         consequence = "An audio request would be an error."
         yield Fault(
-            "serving.modalities.audio", "vLLM on TPU skips the audio tower.", consequence, "Write 0, or serve on a GPU."
+            "serving.modalities.audio",
+            f"vLLM on {accelerator.device.name} skips the audio tower.",
+            consequence,
+            "Write 0, or serve on a GPU.",
         )
     yield from _items(settings, architecture, accelerator)
     if modalities.image and "image" not in architecture.input_modalities:
@@ -208,13 +216,13 @@ def _modalities(settings: Settings, architecture: Architecture, accelerator: Acc
 
 def _items(settings: Settings, architecture: Architecture, accelerator: Accelerator) -> Iterator[Fault]:
     """Images and videos that one step must take whole and cannot."""
-    serving, on_tpu = settings.serving, accelerator.backend is Backend.TPU
-    tokens = serving.vision_tokens or IMAGE_TOKENS
-    if on_tpu and tokens > IMAGE_TOKENS:
-        fact = f"vLLM on TPU makes at most {IMAGE_TOKENS} tokens of an image, whatever is set."
+    serving, does = settings.serving, implementation_of(accelerator)
+    tokens, most = serving.vision_tokens or IMAGE_TOKENS, does.most_image_tokens
+    if most is not None and tokens > most:
+        fact = f"vLLM on {accelerator.device.name} makes at most {most} tokens of an image, whatever is set."
         consequence = "The prompt would have room for more than the encoder gives, and image requests would fail."
-        yield Fault("serving.visionTokens", fact, consequence, f"Write {IMAGE_TOKENS} or less, or serve on a GPU.")
-    whole = on_tpu or architecture.id not in _CHUNKED or serving.chunked_multimodal_input is False
+        yield Fault("serving.visionTokens", fact, consequence, f"Write {most} or less, or serve on a GPU.")
+    whole = not does.splits_media or architecture.id not in _CHUNKED or serving.chunked_multimodal_input is False
     batched = serving.max_num_batched_tokens
     if batched is None or not whole:
         return
@@ -267,7 +275,7 @@ def _cloud_run(settings: Settings, accelerator: Accelerator) -> Iterator[Fault]:
 def _overruled(settings: Settings, accelerator: Accelerator) -> Iterator[Fault]:
     """Variables by which vLLM itself would choose the CUDA driver library, after the start of the container did."""
     for name in ("VLLM_ENABLE_CUDA_COMPATIBILITY", "VLLM_CUDA_COMPATIBILITY_PATH"):
-        if name in settings.serving.env and accelerator.backend is Backend.GPU:
+        if name in settings.serving.env and implementation_of(accelerator).uses_cuda:
             fact = "is overruled by serving.cudaCompatibility, which decides when the container starts."
             fix = "Take it out, and write serving.cudaCompatibility: always or never where auto is wrong."
             yield Fault(f"serving.env.{name}", fact, "It would have no effect.", fix)
@@ -307,7 +315,7 @@ def _warnings(settings: Settings, accelerator: Accelerator, location: str) -> It
         consequence = "Fetching from these hosts would fail after a wait."
         fix = "Let requests carry media as data: URLs, or write weights.source: huggingface, which opens a way out."
         yield Fault("serving.allowedMediaDomains", fact, consequence, fix)
-    if "LD_LIBRARY_PATH" in settings.serving.env and accelerator.backend is Backend.GPU:
+    if "LD_LIBRARY_PATH" in settings.serving.env and implementation_of(accelerator).uses_cuda:
         fact = "comes behind the folder that serving.cudaCompatibility puts first."
         consequence = "A libcuda.so.1 of your own would not be found."
         fix = "Leave it if it holds other libraries; for that one, lay it into the image's /usr/local/cuda/compat."

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from infra.catalog import Accelerator, Backend
+from infra.catalog import Accelerator
 from infra.errors import Fault
 from infra.planning.checks.tpu_slices import WRITTEN
 from infra.planning.performance.speed import Knee
 from infra.planning.platforms.base import Platform
+from infra.planning.server.implementations import implementation_of
 from infra.planning.settings.declarations import Profile, Settings
 from infra.planning.settings.resolve import Origin
 
@@ -23,10 +24,15 @@ def without_effect(
         )
         if why and origin in WRITTEN:
             yield Fault(path, f"has no effect {platform.where}: {why}.", "Nothing follows from it.", "Take it out.")
-    if settings.serving.enforce_eager and accelerator.backend is Backend.TPU:
+    if settings.serving.enforce_eager and not implementation_of(accelerator).eager_starts_sooner:
         wait = "The first requests of each size would wait for it, minutes each"
         consequence = f"{wait}, and the predicted start does not follow it."
-        yield Fault("serving.enforceEager", "on TPU it only puts the compilation off.", consequence, "Take it out.")
+        yield Fault(
+            "serving.enforceEager",
+            f"on {accelerator.device.name} it only puts the compilation off.",
+            consequence,
+            "Take it out.",
+        )
     modalities = settings.serving.modalities
     if settings.serving.vision_tokens is not None and not (modalities.image or modalities.video):
         fact = "has no effect: serving.modalities lets no image in."

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from infra.catalog import Accelerator, Backend, Model
+from infra.catalog import Accelerator, Model
 from infra.errors import Fault
 from infra.planning.artifacts import ImageRef
 from infra.planning.checks.tpu_slices import WRITTEN
 from infra.planning.performance.speed import SpeedEstimate, SpeedModel
+from infra.planning.server.implementations import implementation_of
 from infra.planning.server.server import IMAGE_TOKENS, Server
 from infra.planning.settings.declarations import Settings
 from infra.planning.settings.resolve import Origin
@@ -32,7 +33,7 @@ def template_note(settings: Settings, accelerator: Accelerator) -> Iterator[str]
     if settings.serving.tools and settings.serving.chat_template is None:
         other = (
             "serving.chatTemplate takes another by its path in the image"
-            if accelerator.backend is Backend.TPU
+            if implementation_of(accelerator).tools_template is None
             else "serving.chatTemplate: tools takes the one of vLLM's GPU image instead"
         )
         yield (

@@ -8,19 +8,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from infra.catalog import Accelerator, Backend, Platform
+from infra.catalog import Accelerator, Device, Platform, catalog
 from infra.catalog.flags import flag_table
 from infra.errors import Fault
 from infra.image_names import ImageName, parse_image_name
 from infra.planning.artifacts import vllm_version_of
 from infra.planning.memory.kv_blocks import NEWEST, OLDEST
 from infra.planning.names import UNKNOWN_PROJECT, Names
+from infra.planning.server.implementations import IMPLEMENTATIONS
 from infra.planning.settings.declarations import Settings
 from infra.planning.settings.messages import Findings
 
 _KEY = "images.serving"
-_PUBLISHED = {"vllm/vllm-openai": Backend.GPU, "vllm/vllm-tpu": Backend.TPU}
-"""vLLM's own repositories at Docker Hub, and what their images run on."""
 _NOT_VLLM = {"lmsysorg/sglang": "SGLang", "ollama/ollama": "Ollama"}
 
 
@@ -82,16 +81,16 @@ def _held(name: ImageName, accelerator: Accelerator) -> Iterator[Fault]:
     if (held := _NOT_VLLM.get(name.path)) is not None:
         fact, consequence = f"{name.path} holds {held}.", "The command is `vllm serve`, which is not in it."
         yield Fault(_KEY, fact, consequence, "Leave it out, or name an image of vLLM.")
-    made_for = _PUBLISHED.get(name.path)
-    if made_for is not None and made_for is not accelerator.backend:
-        fact = f"{name.path} is vLLM for a {made_for.upper()}, and {accelerator.id} has none."
-        fitting = next(path for path, backend in _PUBLISHED.items() if backend is accelerator.backend)
+    made_for = next((device for device in IMPLEMENTATIONS if _published(device) == name.path), accelerator.device)
+    if made_for is not accelerator.device:
+        fact = f"{name.path} is vLLM for a {made_for.name}, and {accelerator.id} has none."
+        fitting = _published(accelerator.device)
         yield Fault(_KEY, fact, "vLLM would find no device.", f"Leave it out, or name an image of {fitting}.")
 
 
 def _version(name: ImageName, accelerator: Accelerator) -> Iterator[Fault]:
     table = flag_table().version
-    fitting = next(path for path, backend in _PUBLISHED.items() if backend is accelerator.backend)
+    fitting = _published(accelerator.device)
     if "vllm" not in name.path.rpartition("/")[2]:
         fact = "is not known to hold vLLM: its name does not say so."
         consequence = f"Flags, capacity and times are those of vLLM {table}, and without vLLM nothing would start."
@@ -110,6 +109,11 @@ def _version(name: ImageName, accelerator: Accelerator) -> Iterator[Fault]:
             "stops the server at its command line."
         )
         yield Fault(_KEY, fact, consequence, f"Name {fitting}:v{table}, or read the release notes in between.")
+
+
+def _published(device: Device) -> str:
+    """Return vLLM's own repository at Docker Hub with images for a kind of device."""
+    return catalog().images[IMPLEMENTATIONS[device].image].repository
 
 
 def _minor(version: str) -> int:

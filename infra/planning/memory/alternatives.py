@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from infra.catalog import Accelerator, Backend, Model, WeightFormat, catalog
+from infra.catalog import Accelerator, Model, WeightFormat, catalog
 from infra.planning.memory.budget import capacity_of, device_budget, smallest_cpu_offload_gib
 from infra.planning.memory.kv_cache import tensor_parallel_fault
+from infra.planning.server.implementations import implementation_of
 from infra.planning.server.server import Server
 
 Neighbour = tuple[dict[str, object], Server]
 """Settings in the spelling of a stack file, and the server with them."""
 
 _HIGHEST_UTILIZATION = 0.95
-_SAFE_TPU_UTILIZATION = 0.90
 _SMALL_BATCH = 2048
 _MOST_OFFLOAD = 0.75
 """Share of the device's memory; 14 GiB beside an L4 already mean about a token a second."""
@@ -25,12 +25,12 @@ def with_other_settings(server: Server) -> Iterator[Neighbour]:
     length = _round_length(capacity_of(server, device_budget(server).kv.low).largest_max_model_len)
     if 0 < length < server.max_model_len:
         yield {"serving.maxModelLen": length}, replace(server, max_model_len=length)
-    if server.max_num_batched_tokens > _SMALL_BATCH and not server.on_tpu:
+    if server.max_num_batched_tokens > _SMALL_BATCH and not server.implementation.programs_outside_share:
         small = replace(server, max_num_batched_tokens=_SMALL_BATCH)
         yield {"serving.maxNumBatchedTokens": _SMALL_BATCH}, small
     if server.kv_cache_dtype in ("auto", "bfloat16", "float16"):
         yield {"serving.kvCacheDtype": "fp8"}, replace(server, kv_cache_dtype="fp8")
-    if server.on_tpu:
+    if server.implementation.programs_outside_share:
         return
     if server.gpu_memory_utilization < _HIGHEST_UTILIZATION:
         fuller = replace(server, gpu_memory_utilization=_HIGHEST_UTILIZATION)
@@ -76,13 +76,13 @@ def _moved(server: Server, accelerator: Accelerator) -> Server:
         block_size=None,
         host_memory_gib=None,
     )
-    if accelerator.backend is Backend.GPU:
-        return moved
+    can, most = implementation_of(accelerator), implementation_of(accelerator).safe_utilization
+    unscaled = can.scaled_kv_types or not server.kv_cache_dtype.endswith("_per_token_head")
     return replace(
         moved,
-        quantization="none",
-        kv_cache_dtype="auto" if server.kv_cache_dtype.endswith("_per_token_head") else server.kv_cache_dtype,
-        gpu_memory_utilization=min(_SAFE_TPU_UTILIZATION, server.gpu_memory_utilization),
+        quantization=server.quantization if can.quantizes_while_loading else "none",
+        kv_cache_dtype=server.kv_cache_dtype if unscaled else "auto",
+        gpu_memory_utilization=min(most or 1.0, server.gpu_memory_utilization),
     )
 
 

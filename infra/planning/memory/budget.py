@@ -76,7 +76,8 @@ def device_budget(server: Server) -> MemoryBudget:
     offloaded = min(server.cpu_offload_gib * GIB, offloadable_bytes(server))
     weights = Band(*(max(0.0, end - offloaded) for end in (loaded.low, loaded.mid, loaded.high)))
     assistant = assistant_bytes(server)
-    overhead = Band.exactly(0.0) if server.on_tpu else gpu_overhead(server)
+    outside = server.implementation.programs_outside_share
+    overhead = Band.exactly(0.0) if outside else gpu_overhead(server)
     return MemoryBudget(
         device_bytes=device,
         cap_bytes=cap,
@@ -89,8 +90,8 @@ def device_budget(server: Server) -> MemoryBudget:
             cap - weights.mid - assistant - overhead.mid,
             cap - weights.low - assistant - overhead.low,
         ),
-        construction_peak=None if server.on_tpu else Band.total([weights, Band.exactly(loading_extra_bytes(server))]),
-        programs=tpu_programs(server) if server.on_tpu else None,
+        construction_peak=None if outside else Band.total([weights, Band.exactly(loading_extra_bytes(server))]),
+        programs=tpu_programs(server) if outside else None,
         host=host_memory(server, offloaded),
         error_origin=error_origin(server),
     )
@@ -100,7 +101,7 @@ def capacity_of(server: Server, kv_bytes: float) -> KvCapacity:
     """What `kv_bytes` bytes of KV cache a device hold under `server`."""
     return kv_capacity(
         server.model.id,
-        backend=server.accelerator.backend.value,
+        backend=server.accelerator.device.value,
         tp=server.tensor_parallel,
         kv_bytes_per_device=max(0.0, kv_bytes),
         kv_cache_dtype=server.kv_cache_dtype,

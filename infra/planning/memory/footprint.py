@@ -56,7 +56,7 @@ TPU_PROGRAMS_LARGE_BATCH = Band(3.3 * GIB, 4.0 * GIB, 4.65 * GIB)
 def loaded_weights(server: Server) -> Band:
     """Resident weights of one device, bytes, before anything is offloaded and without an assistant."""
     arch = server.architecture
-    if server.on_tpu:
+    if server.implementation.keeps_checkpoint_as_it_is:
         return _loaded_weights_on_tpu(server)
     per_linear = _bytes_per_linear_parameter(server)
     duplicated = arch.duplicated_value_bytes * per_linear / BF16_BYTES
@@ -72,8 +72,8 @@ def loaded_weights(server: Server) -> Band:
 
 
 def offloadable_bytes(server: Server) -> float:
-    """The most weights of one device that vLLM moves to host memory: its decoder layers. Nothing on TPU."""
-    if server.on_tpu:
+    """The most weights of one device that vLLM moves to host memory: its decoder layers."""
+    if not server.implementation.offloads_weights:
         return 0.0
     return _bytes_per_linear_parameter(server) * _linear_parameters(server.architecture) / server.tensor_parallel
 
@@ -83,7 +83,7 @@ def assistant_bytes(server: Server) -> float:
     assistant = catalog().assistant_of(server.model.id)
     if server.speculation != "mtp" or assistant is None:
         return 0.0
-    rope = 0 if server.on_tpu else server.architecture.rope_cache_bytes
+    rope = 0 if server.implementation.keeps_checkpoint_as_it_is else server.architecture.rope_cache_bytes
     return BF16_BYTES * assistant.parameters / server.tensor_parallel + rope
 
 
@@ -142,7 +142,7 @@ def host_memory(server: Server, offloaded: float) -> Band:
 
 def error_origin(server: Server) -> str:
     """Where the band of the KV cache size comes from, in a phrase."""
-    if not server.on_tpu:
+    if not server.implementation.programs_outside_share:
         return "runtime overhead is a fit to known boots"
     if server.architecture.tpu_resident_gib_reported is not None:
         return "weights as one note reports them"

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from infra.catalog import Architecture, Backend
+from infra.catalog import Architecture
 from infra.errors import SettingsError
+from infra.planning.server.implementations import Implementation
 
 OLDEST, NEWEST = 19, 33
 """Minor versions of vLLM 0.x whose planner is known; others count as the nearer one."""
@@ -84,15 +85,15 @@ _PER_TOKEN_HEAD = {
 }
 
 
-def stored_type(kv_cache_dtype: str, backend: Backend, minor: int) -> StoredType:
+def stored_type(kv_cache_dtype: str, implementation: Implementation, minor: int) -> StoredType:
     """How vLLM 0.`minor` stores a KV type of that name; SettingsError where Gemma 4 cannot use it there."""
-    known = _PLAIN if backend is Backend.TPU else _PLAIN | _PER_TOKEN_HEAD
+    known = _PLAIN | _PER_TOKEN_HEAD if implementation.scaled_kv_types else _PLAIN
     usable = {name: stored for name, stored in known.items() if stored.since <= minor}
     if stored := usable.get(kv_cache_dtype):
         return stored
     raise SettingsError.of(
         "serving.kvCacheDtype",
-        f"{kv_cache_dtype!r} is not a KV cache type that Gemma 4 can use on {backend.value} with vLLM 0.{minor}.",
+        f"{kv_cache_dtype!r} is not a KV cache type that Gemma 4 can use on {implementation.device.value} with vLLM 0.{minor}.",
         fix=f"Use one of {', '.join(usable)}.",
     )
 

@@ -1,6 +1,6 @@
 """How many tokens vLLM's KV cache holds: the arithmetic of vLLM's own planner, without a fitted constant.
 
-`kv_geometry.py` cuts the cache into blocks; here they are counted, and one request of max_model_len is checked as
+`kv_blocks.py` cuts the cache into blocks; here they are counted, and one request of max_model_len is checked as
 vLLM checks it at start-up. Equal to the planners of vLLM 0.19 to 0.33 block for block (their answers stand in
 tests/data/kv_planner.csv).
 """
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from infra.catalog import Architecture, Backend, Model, catalog
+from infra.catalog import Architecture, Device, Model, catalog
 from infra.errors import Fault, SettingsError
 from infra.planning.memory.kv_blocks import (
     NEWEST,
@@ -27,6 +27,7 @@ from infra.planning.memory.kv_blocks import (
     tpu_page_size,
     tpu_pages_per_request,
 )
+from infra.planning.server.implementations import IMPLEMENTATIONS, Implementation
 from infra.suggestions import similar
 
 
@@ -91,13 +92,13 @@ def kv_capacity(
     architecture = catalog().architectures[find_model(model).architecture]
     if fault := tensor_parallel_fault(architecture, tp):
         raise SettingsError([fault])
-    where, minor = _backend(backend), _minor_version(vllm_version)
-    planner = _Planner(
+    implementation, minor = _implementation(backend), _minor_version(vllm_version)
+    planner = _KvPlanner(
         architecture=architecture,
-        backend=where,
+        implementation=implementation,
         tp=tp,
         minor=minor,
-        stored=stored_type(kv_cache_dtype, where, minor),
+        stored=stored_type(kv_cache_dtype, implementation, minor),
         max_num_batched_tokens=max_num_batched_tokens,
         async_scheduling=async_scheduling,
         block_size=block_size,
@@ -142,11 +143,11 @@ def _one_of(numbers: list[int]) -> str:
 
 
 @dataclass(frozen=True)
-class _Planner:
-    """One version's planner, asked for one model on one backend."""
+class _KvPlanner:
+    """The KV cache planner of one version and implementation, asked for one model."""
 
     architecture: Architecture
-    backend: Backend
+    implementation: Implementation
     tp: int
     minor: int
     stored: StoredType
@@ -184,7 +185,7 @@ class _Planner:
         )
 
     def geometry(self, max_model_len: int) -> KvGeometry:
-        if self.backend is Backend.TPU:
+        if not self.implementation.frees_sliding_window:
             page = self.block_size or tpu_page_size(max_model_len, self.max_num_seqs)
             return tpu_geometry(self.architecture, tp=self.tp, stored=self.stored, page=page)
         return gpu_geometry(
@@ -209,7 +210,7 @@ class _Planner:
         """All lengths that the model takes, in ranges of equal block size, longest first."""
         longest = self.architecture.max_position
         bounds = {0, longest}
-        if self.backend is Backend.TPU and self.block_size is None:
+        if self.block_size is None and not self.implementation.frees_sliding_window:
             for power in range(longest.bit_length()):
                 bounds |= {1 << power, tpu_pages_per_request(self.max_num_seqs) << power}
         for last, before in pairwise(sorted((bound for bound in bounds if bound <= longest), reverse=True)):
@@ -222,11 +223,11 @@ def _require_positive(values: dict[str, int]) -> None:
         raise SettingsError(faults)
 
 
-def _backend(name: str) -> Backend:
+def _implementation(backend: str) -> Implementation:
     try:
-        return Backend(name)
+        return IMPLEMENTATIONS[Device(backend)]
     except ValueError:
-        raise SettingsError.of("accelerator", f"{name!r} is not a backend.", fix="Use gpu or tpu.") from None
+        raise SettingsError.of("accelerator", f"{backend!r} is not a backend.", fix="Use gpu or tpu.") from None
 
 
 def _minor_version(version: str) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from infra.catalog import GIB, Model, WeightFormat
+from infra.catalog import GIB, Device, Model, WeightFormat
 from infra.errors import Fault
 from infra.planning.memory.alternatives import (
     Neighbour,
@@ -94,7 +94,7 @@ class _Finding:
 
 
 def _findings(server: Server, after: str = "") -> Iterator[_Finding]:
-    if server.on_tpu and server.model.weight_format is WeightFormat.W4A16:
+    if server.accelerator.device is Device.TPU and server.model.weight_format is WeightFormat.W4A16:
         yield _Finding(Verdict.REFUSED, _cannot_load(server.model))
         return
     budget = device_budget(server)

@@ -9,10 +9,11 @@ fitted to public measurements of vLLM 0.19 to 0.33 (dense models and one MoE on 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from infra.catalog import BF16_BYTES, GIB, WeightFormat
+from infra.catalog import BF16_BYTES, GIB, Device, WeightFormat
 from infra.planning.server.server import Server
 
 Bound = Literal["bandwidth", "compute", "pcie", "launch"]
@@ -25,8 +26,13 @@ FITTED_HOST_RATE = 12.23e9
 """Bytes/s of offloaded weights to an L4: 31B QAT decodes 2.0 tok/s with 5 GiB offloaded and 0.8 with 14 (fitted)."""
 W4A16_BYTES = 0.5625
 """Bytes of a QAT parameter: int4 plus one bf16 scale for each group of 32."""
-TPU_WORD_BYTES = 4
-"""TPU pages pack K and V heads into 32-bit words and pad what is left over."""
+LAUNCH_US: Mapping[str, tuple[float, float, float]] = {
+    Device.GPU: (50, 80, 110),
+    Device.TPU: (50, 110, 110),
+    "mixture": (50, 170, 170),
+}
+"""Microseconds a layer on one, two and more devices, and those of a mixture of experts on any kind of device (fitted, save
+for GPUs at TP 4 and 8, taken from TPU, and for a mixture on several TPU chips)."""
 
 
 @dataclass(frozen=True)
@@ -102,16 +108,10 @@ def flop_seconds(server: Server, flop: float, share: float) -> float:
 
 
 def launch_s(server: Server) -> float:
-    """Return the seconds that a step spends on launching kernels and on collectives, whatever it computes.
-
-    Fitted, save for GPUs at TP 4 and 8 (taken from TPU) and for a MoE on several TPU chips.
-    """
-    if server.tensor_parallel == 1:
-        layer_us = 50
-    elif server.mixture:
-        layer_us = 170
-    else:
-        layer_us = 80 if not server.on_tpu and server.tensor_parallel == 2 else 110
+    """Return the seconds that a step spends on launching kernels and on collectives, whatever it computes."""
+    rule = "mixture" if server.mixture else server.accelerator.device
+    alone, pair, more = LAUNCH_US[rule]
+    layer_us = alone if server.tensor_parallel == 1 else pair if server.tensor_parallel == 2 else more
     return server.architecture.layers * layer_us * 1e-6
 
 
@@ -130,7 +130,6 @@ def _token_bytes(server: Server, heads: int, head_dim: int) -> int:
     """Return the bytes of K and V of one token in one layer on one device; heads fewer than devices are replicated."""
     width = 1 if server.kv_cache_dtype.startswith("fp8") else BF16_BYTES
     rows = 2 * max(1, heads // server.tensor_parallel)
-    if server.on_tpu:
-        pack = TPU_WORD_BYTES // width
-        rows = math.ceil(rows / pack) * pack
+    pack = max(1, server.implementation.kv_word_bytes // width)
+    rows = math.ceil(rows / pack) * pack
     return rows * head_dim * width

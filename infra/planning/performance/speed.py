@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from infra.catalog import Backend
+from infra.catalog import Device
 from infra.planning.performance.decode import Bound, flop_seconds, step_of
 from infra.planning.server.server import Server
 from infra.planning.units import Band
@@ -30,8 +30,8 @@ STREAM_RULES = {"latency": (0.80, 60.0), "balanced": (0.65, 30.0)}
 """What a stream must keep by profile: this share of its speed alone, or this many tokens/s, whichever is less."""
 DOUBLING_GAIN = 1.10
 """Throughput goes on adding requests while twice as many bring at least this factor."""
-CEILING = {Backend.GPU: 512, Backend.TPU: 256}
-"""Largest `maxNumSeqs` recommended: the last batch that vLLM captures a CUDA graph for; on TPU the common choice."""
+GAIN_MEASURED_ON = Device.GPU
+"""The kind of device on which somebody measured what MTP brings, of dense models."""
 REPORTED_PEAKS = {("e2b", "v6e-1"): 2501.0, ("e4b", "v6e-1"): 2138.0, ("12b", "v6e-1"): 990.0}
 """Most tokens/s that a sweep over concurrency reached (one practitioner, vLLM-TPU, 2026-08). The hardware allows
 several times more; what held these runs back is not known, so the band reaches down to them."""
@@ -135,10 +135,10 @@ class SpeedModel:
 
         `kv_requests` is how many requests of the workload (prompt + output) the KV cache holds at once. A lone user
         loses no speed to a large value, which only binds when that many requests are there. STREAM_RULES and
-        DOUBLING_GAIN say where each profile stops, CEILING where all do.
+        DOUBLING_GAIN say where each profile stops, the implementation where all do.
         """
         best = alone = self.tokens_per_second_at(1)
-        ceiling = CEILING[self.server.accelerator.backend]
+        ceiling = self.server.implementation.most_useful_seqs
         for requests in _batch_sizes():
             if requests > min(ceiling, kv_requests):
                 return Knee(best.requests, best, "ceiling" if requests > ceiling else "kv-cache")
@@ -210,7 +210,7 @@ def _prompt_flop(server: Server, tokens: int) -> float:
 
 def _decode_error(server: Server) -> tuple[float, float]:
     """Relative error down and up. Wide enough for every measurement that the tests hold, wider where there is none."""
-    gpu, devices = not server.on_tpu, server.tensor_parallel
+    gpu, devices = server.accelerator.device is Device.GPU, server.tensor_parallel
     if server.mixture:
         down, up = (0.35, 0.45) if gpu and devices <= 2 else (0.50, 0.50)
     elif gpu:
@@ -235,12 +235,12 @@ def _gain_error(server: Server) -> float:
 
 
 def _gain_measured(server: Server) -> bool:
-    return not server.on_tpu and not server.mixture
+    return server.accelerator.device is GAIN_MEASURED_ON and not server.mixture
 
 
 def _notes(model: SpeedModel) -> Iterator[str]:
     server = model.server
-    gpu, devices = not server.on_tpu, server.tensor_parallel
+    gpu, devices = server.accelerator.device is Device.GPU, server.tensor_parallel
     if server.mixture and not (gpu and devices <= 2):
         yield "No run of this mixture of experts on such devices was found: its speed is extrapolated."
     elif server.mixture:

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from infra.catalog import GIB, Accelerator, Architecture, Backend, Platform
+from infra.catalog import GIB, Accelerator, Architecture, Platform
 from infra.planning.artifacts import WeightSet
+from infra.planning.server.implementations import implementation_of
 from infra.planning.server.server import Server
 from infra.planning.settings.declarations import Settings
 from infra.planning.units import Band, read_duration
@@ -221,7 +222,7 @@ def _remedies(
         yield f"serving.loadFormat: runai_streamer reads the weights in about {streamed}."
     if path is WeightPath.HUGGING_FACE:
         yield "weights.source: bucket downloads from Hugging Face once instead of at every start."
-    if accelerator.backend is Backend.GPU and not eager:
+    if implementation_of(accelerator).eager_starts_sooner and not eager:
         saved = read_duration(COMPILE_LAYER_S * architecture.layers)
         yield f"serving.enforceEager: true skips about {saved} of compiling and slows down decoding."
 

@@ -23,8 +23,6 @@ VPC_ADDRESS = "${VPC_ADDRESS}"
 """A slice's supervisor puts the machine's own address here: the server listens in the VPC and nowhere else."""
 MOUNT = "/mnt/weights"
 TPU_WEIGHTS = "/dev/shm/weights"  # noqa: S108 the node's memory file system, where tmpfs is the point
-TOOLS_TEMPLATE = "/vllm-workspace/examples/tool_chat_template_gemma4.jinja"
-"""Where vLLM's GPU images hold the template of their recipe (reported by several users, not seen in v0.32.0)."""
 SHUTDOWN_S = 30
 """What requests get to finish when a slice's server is told to stop, as it is at each change: vLLM's own default is none."""
 NO_DOMAIN = "none.invalid"
@@ -73,7 +71,7 @@ def command_of(
     wrapper = _wrapper(settings, server)
     spec_hash = _hash(image, revision, env, [*wrapper, *argv])
     names = ["--served-model-name", server.model.hub_id, spec_hash]
-    host = VPC_ADDRESS if server.on_tpu else "0.0.0.0"  # noqa: S104 inside the container
+    host = VPC_ADDRESS if server.staged_in_memory else "0.0.0.0"  # noqa: S104 inside the container
     return Command((*argv, *names, "--host", host, "--port", str(PORT)), env, spec_hash, wrapper)
 
 
@@ -123,7 +121,12 @@ def planned_flags(
     A flag has the value of the setting that declares it, save for those that are resolved or put together here.
     """
     serving = settings.serving
-    chunked = serving.chunked_multimodal_input if serving.chunked_multimodal_input is not None else not server.on_tpu
+    split = (
+        server.implementation.splits_media
+        if serving.chunked_multimodal_input is None
+        else serving.chunked_multimodal_input
+    )
+    template = server.implementation.tools_template if serving.chat_template == "tools" else serving.chat_template
     flags = {one.flag: one.value_in(settings) for one in owned_flags(type(settings)) if one.flag}
     flags |= {
         "--tensor-parallel-size": server.tensor_parallel,
@@ -133,10 +136,10 @@ def planned_flags(
         "--mm-processor-kwargs": None if serving.vision_tokens is None else {"max_soft_tokens": serving.vision_tokens},
         "--allowed-media-domains": serving.allowed_media_domains or (NO_DOMAIN,),
         "--speculative-config": drafting,
-        "--chat-template": TOOLS_TEMPLATE if serving.chat_template == "tools" else serving.chat_template,
+        "--chat-template": template,
         "--revision": revision if _downloads(settings) else None,
-        "--shutdown-timeout": SHUTDOWN_S if server.on_tpu else None,
-        "--disable-chunked-mm-input": None if chunked else True,
+        "--shutdown-timeout": SHUTDOWN_S if server.staged_in_memory else None,
+        "--disable-chunked-mm-input": None if split else True,
         "--enable-auto-tool-choice": serving.tools or None,
         "--tool-call-parser": "gemma4" if serving.tools else None,
         "--reasoning-parser": "gemma4" if serving.reasoning else None,
@@ -166,7 +169,7 @@ def _downloads(settings: Settings) -> bool:
 
 
 def _wrapper(settings: Settings, server: Server) -> tuple[str, ...]:
-    if server.on_tpu:
+    if not server.implementation.uses_cuda:
         return ()
     script = START_ON_GPU.read_text("utf-8")
     choice = settings.serving.cuda_compatibility
@@ -178,15 +181,7 @@ def _environment(settings: Settings, server: Server) -> dict[str, str]:
     env["VLLM_MEDIA_URL_ALLOW_REDIRECTS"] = "0"  # a redirect is followed without a look at the allowed domains
     if not _downloads(settings):
         env |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
-    if server.on_tpu:
-        env |= {
-            "HF_HOME": "/dev/shm/huggingface",  # noqa: S108  as TPU_WEIGHTS
-            "VLLM_XLA_CACHE_PATH": "/dev/shm/xla-cache",  # noqa: S108
-            "VLLM_ENGINE_READY_TIMEOUT_S": "3600",
-        }
-    else:
-        env |= {"HF_HOME": "/tmp/huggingface", "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}  # noqa: S108  the mount is read-only
-    return env | settings.serving.env
+    return {**env, **server.implementation.env, **settings.serving.env}
 
 
 def _spelled(flag: str, value: Any) -> list[str]:

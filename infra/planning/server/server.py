@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from infra.catalog import Accelerator, Architecture, Assistant, Backend, Model, Platform, catalog
+from infra.catalog import Accelerator, Architecture, Assistant, Model, Platform, catalog
+from infra.planning.server.implementations import Implementation, implementation_of
 from infra.planning.settings.declarations import Settings
 
-LARGE_DEVICE_GIB = 70  # vLLM's own defaults change at this device size (facts of vLLM 0.32)
 VIDEO_TOKENS = 2496
 """Prompt tokens of one video (32 frames of 78): one step must take it whole where the input cannot be chunked."""
 IMAGE_TOKENS = 280
@@ -76,9 +76,9 @@ class Server:
         return self.architecture.experts is not None
 
     @property
-    def on_tpu(self) -> bool:
-        """Whether vLLM's TPU implementation serves."""
-        return self.accelerator.backend is Backend.TPU
+    def implementation(self) -> Implementation:
+        """The implementation of vLLM that serves."""
+        return implementation_of(self.accelerator)
 
     @property
     def streamed(self) -> bool:
@@ -104,6 +104,13 @@ def server_of(
     serving, modalities = settings.serving, settings.serving.modalities
     method = serving.speculation.method
     drafts = {"none": 0, "ngram": 3, "mtp": assistant.speculative_tokens if assistant else 4}[method]
+    implementation = implementation_of(accelerator)
+    batched = next(
+        tokens for least, tokens in reversed(implementation.batched_tokens) if accelerator.device_memory_gib >= least
+    )
+    if modalities.video:
+        batched = max(batched, VIDEO_TOKENS)
+    overlapping = implementation.overlaps_scheduling if serving.async_scheduling is None else serving.async_scheduling
     limits = accelerator.cloud_run
     memory_gib = (settings.scaling.memory_gib or limits.default_memory_gib) if limits else accelerator.host_memory_gib
     return Server(
@@ -115,9 +122,9 @@ def server_of(
         tensor_parallel_written=serving.tensor_parallel_size is not None,
         max_model_len=serving.max_model_len,
         max_num_seqs=serving.max_num_seqs or 1,
-        max_num_batched_tokens=serving.max_num_batched_tokens or default_batched_tokens(settings, accelerator),
+        max_num_batched_tokens=serving.max_num_batched_tokens or batched,
         gpu_memory_utilization=serving.gpu_memory_utilization,
-        async_scheduling=effective_async(settings, accelerator),
+        async_scheduling=overlapping and method != "ngram",
         kv_cache_dtype=serving.kv_cache_dtype,
         block_size=serving.block_size,
         quantization=serving.quantization,
@@ -130,27 +137,6 @@ def server_of(
         host_memory_gib=memory_gib,
         staged_in_memory=accelerator.tpu is not None,
     )
-
-
-def default_batched_tokens(settings: Settings, accelerator: Accelerator) -> int:
-    """Return the `--max-num-batched-tokens` of a server for which nobody set it.
-
-    vLLM's own defaults on GPU, with room for a video where one is served; 4,096 on TPU, as in all published recipes.
-    """
-    if accelerator.backend is Backend.TPU:
-        return 4096
-    if accelerator.device_memory_gib >= LARGE_DEVICE_GIB:
-        return 8192
-    return VIDEO_TOKENS if settings.serving.modalities.video else 2048
-
-
-def effective_async(settings: Settings, accelerator: Accelerator) -> bool:
-    """Return whether scheduling overlaps with the device: as written, else on for GPU; never with ngram drafts."""
-    if settings.serving.speculation.method == "ngram":
-        return False
-    if settings.serving.async_scheduling is not None:
-        return settings.serving.async_scheduling
-    return accelerator.backend is Backend.GPU
 
 
 def load_format(settings: Settings, accelerator: Accelerator) -> str:

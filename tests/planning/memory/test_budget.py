@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.catalog import GIB, Accelerator, catalog
+from infra.catalog import GIB, Accelerator, Device, catalog
 from infra.errors import SettingsError
 from infra.planning.memory.alternatives import with_other_models
 from infra.planning.memory.budget import (
@@ -50,7 +50,7 @@ def machine(name: str) -> Accelerator:
 def shape(model: str, accelerator: str, max_model_len: int, utilization: float, **changes: Any) -> Server:
     """A server with vLLM's own defaults for that machine, but for `changes`."""
     on = machine(accelerator)
-    large, on_tpu = on.device_memory_gib > 70, on.backend == "tpu"
+    large, on_tpu = on.device_memory_gib > 70, on.device is Device.TPU
     defaults: dict[str, Any] = {
         "vllm_version": "0.32.0",
         "tensor_parallel": on.devices,
@@ -413,7 +413,7 @@ class TestEveryServer:
     @given(servers)
     def test_a_refusal_exceeds_the_band(self, server: Server) -> None:
         judgement = judge(server)
-        if judgement.verdict is not Verdict.REFUSED or server.on_tpu:
+        if judgement.verdict is not Verdict.REFUSED or server.accelerator.device is Device.TPU:
             return
         budget = device_budget(server)
         peak = budget.construction_peak
@@ -446,7 +446,7 @@ class TestEveryServer:
 
     @given(servers)
     def test_fp8_weights_never_fit_worse(self, server: Server) -> None:
-        if not server.on_tpu and not server.model.id.endswith("w4a16"):
+        if server.accelerator.device is not Device.TPU and not server.model.id.endswith("w4a16"):
             assert severity(replace(server, quantization="fp8")) <= severity(server)
 
     @given(servers, st.floats(0.5, 20))

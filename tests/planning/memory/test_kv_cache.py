@@ -9,10 +9,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from infra.catalog import GIB, Backend, catalog
+from infra.catalog import GIB, catalog
 from infra.errors import SettingsError
 from infra.planning.memory.kv_blocks import gpu_geometry, stored_type, tpu_page_size
 from infra.planning.memory.kv_cache import KvCapacity, kv_capacity
+from infra.planning.server.implementations import CUDA
 from tests.projects import ROOT
 
 SIZES = ("e2b", "e4b", "12b", "26b-a4b", "31b")
@@ -161,7 +162,7 @@ class TestGroups:
         geometry = gpu_geometry(
             architecture,
             tp=1,
-            stored=stored_type("bfloat16", Backend.GPU, 32),
+            stored=stored_type("bfloat16", CUDA, 32),
             minor=32,
             block_size=None,
             max_num_batched_tokens=2048,

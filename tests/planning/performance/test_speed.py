@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infra.catalog import Backend, catalog
+from infra.catalog import Device, catalog
 from infra.planning.memory.kv_cache import kv_capacity
 from infra.planning.performance.decode import kv_bytes, launch_s, weight_bytes
 from infra.planning.performance.speed import Profile, SpeedEstimate, SpeedModel
@@ -137,13 +137,13 @@ class TestStep:
     ) -> None:
         """The memory planner and the decode model must agree on the bytes of a token in the layers that keep it."""
         server = model(name, accelerator, kv_cache_dtype=dtype).server
-        arch, backend, tp = server.architecture, server.accelerator.backend, server.tensor_parallel
+        arch, device, tp = server.architecture, server.accelerator.device, server.tensor_parallel
         stored = kv_capacity(
-            name, backend=backend.value, tp=tp, kv_bytes_per_device=10**10, kv_cache_dtype=dtype, max_model_len=8192,
+            name, backend=device.value, tp=tp, kv_bytes_per_device=10**10, kv_cache_dtype=dtype, max_model_len=8192,
             max_num_batched_tokens=2048, vllm_version="0.32.0", async_scheduling=False, block_size=32,
         )  # fmt: skip
         owners = arch.sliding_layers_with_kv + arch.full_layers_with_kv
-        if backend is Backend.TPU:
+        if device is Device.TPU:
             read = kv_bytes(server, arch.sliding_window) / arch.sliding_window
         else:
             read = kv_bytes(server, 9000) - kv_bytes(server, 8999)

@@ -16,11 +16,11 @@ from infra.planning.plan import Plan
 from infra.planning.planner import make_plan
 from infra.planning.server.command import (
     HASH_PREFIX,
-    TOOLS_TEMPLATE,
     Command,
     command_of,
 )
 from infra.planning.server.flag_owners import MANAGED_FLAGS
+from infra.planning.server.implementations import CUDA
 from infra.planning.server.user_flags import UNPLANNED_FLAGS
 from infra.planning.settings.stackfile import read_stack, stack_names
 from tests.projects import ROOT
@@ -80,7 +80,7 @@ class TestEachDecisionIsSpelledOut:
             ("serving__asyncScheduling", False, "--no-async-scheduling", []),
             ("serving__chunkedMultimodalInput", False, "--disable-chunked-mm-input", []),
             ("serving__chatTemplate", "/templates/a.jinja", "--chat-template", ["/templates/a.jinja"]),
-            ("serving__chatTemplate", "tools", "--chat-template", [TOOLS_TEMPLATE]),
+            ("serving__chatTemplate", "tools", "--chat-template", [CUDA.tools_template]),
             ("serving__loadFormat", "safetensors", "--load-format", ["safetensors"]),
             ("serving__safetensorsLoadStrategy", "prefetch", "--safetensors-load-strategy", ["prefetch"]),
             ("serving__tools", True, "--tool-call-parser", ["gemma4"]),
