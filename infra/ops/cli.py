@@ -92,38 +92,51 @@ def gemma4(
         "plan l4",
         "plan l4 --set serving.maxModelLen=16384 --set profile=throughput",
         "plan l4 --diff rtx6000",
+        "plan l4 --command",
         "plan l4 --json --no-resources | jq .capacity",
     )
 )
 def plan(
     stack: Stack,
     assignments: Assignments = None,
-    as_json: AsJson = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print a comment for a pull request.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Print everything, not only what fits on a screen.")] = False,
+    command: Annotated[bool, typer.Option("--command", help="Print only the server's command, to paste.")] = False,
+    resources: Annotated[
+        bool | None,
+        typer.Option("--resources/--no-resources", help="Print only the resources; or leave them out of other forms."),
+    ] = None,
+    notes: Annotated[bool, typer.Option("--notes", help="Print only the warnings and the notes.")] = False,
     diff: Annotated[
         str | None,
         typer.Option(
             "--diff",
             metavar="STACK_OR_JSON",
-            help="Show what changes against another stack, or a plan saved with --json.",
+            help="Print what changes against another stack, or a plan saved with --json.",
             autocompletion=_offer("stacks"),
         ),
     ] = None,
-    resources: Annotated[
-        bool, typer.Option("--resources/--no-resources", help="List every resource the program would create.")
-    ] = True,
+    as_json: AsJson = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print a comment for a pull request.")] = False,
 ) -> None:
     """Decide, price and judge a stack.
 
-    Offline: memory, capacity, speed, start, cost, access, the exact vLLM command, and every resource that the real
-    program would create. Exit codes: 0 planned, 2 bad settings, 3 refused because it cannot work.
+    Offline. Prints the verdict and why, price, speed, capacity, start, quotas, what is still to do, and what to type
+    next. Exit codes: 0 planned, 2 bad settings, 3 refused because it cannot work.
     """
-    from infra.ops.commands.plan import show_plan
+    from infra.ops.commands.plan import Part, show_plan
 
-    if as_json and markdown:
-        raise SettingsError.of("--markdown", "cannot be combined with --json.", fix="Choose one of them.")
-    refused = show_plan(stack, assignments or [], as_json=as_json, markdown=markdown, diff=diff, resources=resources)
-    if refused:
+    forms: dict[Part, bool] = {
+        "full": full,
+        "command": command,
+        "notes": notes,
+        "json": as_json,
+        "markdown": markdown,
+    }
+    chosen = [name for name, wanted in forms.items() if wanted]
+    if len(chosen) > 1:
+        raise SettingsError.of(f"--{chosen[1]}", f"cannot be combined with --{chosen[0]}.", fix="Choose one of them.")
+    part = chosen[0] if chosen else "resources" if resources else "screen"
+    if show_plan(stack, assignments or [], part=part, diff=diff, resources=resources):
         raise typer.Exit(REFUSED)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -88,6 +88,11 @@ def read_duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if minutes else f"{hours} h"
 
 
+def read_minutes(seconds: float) -> str:
+    """A duration as the end of a range, in one unit below an hour and a half: 42 s, 3.7 min, 24 min, 2 h 10 min."""
+    return f"{seconds / 60:.1f} min" if 90 <= seconds < 600 else read_duration(seconds)
+
+
 def read_seconds(seconds: float) -> str:
     """A short time for reading: 4 ms, 0.34 s, 7.10 s; from ten seconds on as `read_duration` has it."""
     if 0 < seconds < 0.01:
@@ -107,3 +112,28 @@ def read_rate(value: float) -> str:
     if value >= 1000:
         return f"{round(value, -1):,.0f}"
     return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def read_spread(band: Band, read: Callable[[float], str]) -> str:
+    """How far off a prediction may be, in brackets: (±20 %), or its two ends in the words of `read` where they lie
+    unevenly or further apart than a factor of two: ($0.02 to $0.18). Empty where the quantity is exact.
+
+    Its blanks do not break, so that no line ends within it."""
+    down, up = (round(100 * abs(end / band.mid - 1)) if band.mid else 0 for end in (band.low, band.high))
+    low, high = read(band.low), read(band.high)
+    if low == high:
+        return ""
+    if down == up and band.high <= 2 * band.low:
+        return f"(±{up}{NO_BREAK}%)"
+    number, _, unit = low.partition(" ")
+    short = number if high.count(" ") == 1 and unit and high.endswith(f" {unit}") else low
+    return f"({short} to {high})".replace(" ", NO_BREAK)
+
+
+NO_BREAK = "\N{NO-BREAK SPACE}"
+"""A blank within a figure: whoever prints text breaks no line there, and prints a plain blank."""
+
+
+def counted(number: float, noun: str) -> str:
+    """A number with its noun: 1 slice, 8 users, 2,048 requests."""
+    return f"{number:,.0f} {noun}{'' if number == 1 else 's'}"

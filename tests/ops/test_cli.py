@@ -128,8 +128,30 @@ class TestPlan:
     def test_all_forms_tell_the_same_plan(self, gemma4: Command) -> None:
         as_data = gemma4("plan", "l4", "--no-resources", "--json").data
         tokens = f"{as_data['capacity']['tokens']:,} tokens"
-        assert tokens in gemma4("plan", "l4", "--no-resources").out
+        assert tokens in gemma4("plan", "l4", "--no-resources", "--full").out
         assert tokens in gemma4("plan", "l4", "--no-resources", "--markdown").out
+
+    def test_each_part_is_printed_alone_and_all_of_them_in_full(self, gemma4: Command) -> None:
+        full = "".join(gemma4("plan", "v6e4", "--full").out.split())
+        for part in ("--command", "--resources", "--notes"):
+            alone = gemma4("plan", "v6e4", part)
+            assert alone.code == 0
+            assert "".join(alone.out.split()) in full, part
+        assert len(gemma4("plan", "v6e4", "--notes").out) < len(gemma4("plan", "v6e4", "--full").out) / 3
+
+    def test_a_plan_that_is_refused_has_no_command_to_paste(self, gemma4: Command) -> None:
+        answer = gemma4("plan", "l4", "--set", "region=europe-north1", "--command")
+        assert (answer.code, "vllm serve" in answer.out, "Refused" in answer.out) == (3, False, True)
+
+    def test_without_a_stack_the_stacks_are_listed(self, gemma4: Command) -> None:
+        answer = gemma4("plan")
+        assert (answer.code, answer.out) == (2, "")
+        assert gemma4("stacks").out in answer.err
+
+    def test_a_difference_is_all_that_is_printed_of_two_plans(self, gemma4: Command) -> None:
+        changed = gemma4("plan", "l4", "--diff", "rtx6000", "--no-resources").out
+        assert "against rtx6000" in changed
+        assert [word for word in ("Next:", "Notes", "More ", " \\\n") if word in changed] == []
 
     def test_a_value_set_on_the_line_is_planned_and_says_where_it_comes_from(self, gemma4: Command) -> None:
         data = gemma4("plan", "l4", "--no-resources", "--json", "--set", "serving.maxModelLen=4096").data

@@ -25,7 +25,9 @@ from infra.planning.planner import make_plan
 from infra.planning.platforms.tpu.slices import SlicesPlan
 from infra.planning.report.data import as_json
 from infra.planning.report.diff import changes
+from infra.planning.report.first_screen import COLUMNS, MOST_LINES, MOST_LINES_REFUSED, first_screen
 from infra.planning.report.markdown import as_markdown
+from infra.planning.report.rows import command_lines
 from infra.planning.report.terminal import WIDTH
 from infra.planning.report.text import text
 from infra.planning.settings.resolve import known_paths, subgroup
@@ -277,8 +279,12 @@ def _fallen(value: Any, path: str) -> Iterator[str]:
 def words_are_words(one: Case, plan: Plan) -> Iterator[str]:
     """Text and comment render, in their width, without empty brackets, NaN or a negative size; no plan differs from itself."""
     lines = text(plan).splitlines()
-    if max(map(len, lines)) > WIDTH:
-        yield f"a line of {max(map(len, lines))} columns"
+    pasted = {f"  {line}" for line in command_lines(plan)}
+    if longest := max((line for line in lines if line not in pasted and len(line) > WIDTH), key=len, default=""):
+        yield f"a line of {len(longest)} columns: {longest}"
+    screen = [line for part in first_screen(plan, COLUMNS) for line in part.plain.split("\n")]
+    if len(screen) > (MOST_LINES_REFUSED if plan.refused else MOST_LINES):
+        yield f"a first screen of {len(screen)} lines"
     for shown in ("\n".join(lines), as_markdown(plan, None)):
         # What people wrote is shown as they wrote it: only our own rows are searched for signs of bad arithmetic.
         if found := re.search(r"≈ 0 tokens|\(\)|\bnan\b|\binf\b|[-−]\d+\.\d GiB|Traceback", shown):

@@ -21,8 +21,8 @@ def test_the_plan_of_l4_stands_in_it_whole() -> None:
 
 
 def test_a_block_that_is_wrong_would_be_seen() -> None:
-    assert readme(TEXT.replace("stack l4\n", "stack l5\n", 1)) == readme(TEXT)
-    assert TEXT.replace("stack l4\n", "stack l5\n", 1) != readme(TEXT)
+    assert readme(TEXT.replace("Next: pulumi up -s l4\n", "Next: pulumi up -s l5\n", 1)) == readme(TEXT)
+    assert TEXT.replace("Next: pulumi up -s l4\n", "Next: pulumi up -s l5\n", 1) != readme(TEXT)
 
 
 def test_the_two_commands_come_before_everything_else() -> None:

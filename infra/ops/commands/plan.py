@@ -7,33 +7,50 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from infra.errors import Gemma4Error, SettingsError
 from infra.ops.plan_inputs import CHECKOUT, Planned, plan_stack, project_root, saved_plan
 from infra.planning.report.data import ResourceList, as_json
 from infra.planning.settings.stackfile import stack_names
 
+Part = Literal["screen", "full", "command", "resources", "notes", "json", "markdown"]
+"""What of a plan is printed."""
 
-def show_plan(
-    stack: str, assignments: Sequence[str], *, as_json: bool, markdown: bool, diff: str | None, resources: bool
-) -> bool:
-    """Print the plan of `stack`; True if it is refused. Raises SettingsError."""
+
+def show_plan(stack: str, assignments: Sequence[str], *, part: Part, diff: str | None, resources: bool | None) -> bool:
+    """Print `part` of the plan of `stack`, or with `diff` what changes against that; True if the plan is refused.
+
+    The program is run for its resources where they are printed or compared, unless `resources` is False. Raises
+    SettingsError."""
     root = project_root()
     planned = plan_stack(stack, assignments, root=root)
-    before = _comparison(diff, root, resources=resources) if diff is not None else None
-    listed = list_resources(planned) if resources else None
-    if as_json:
+    plan = planned.plan
+    run = resources is not False and (diff is not None or part in ("full", "resources", "json", "markdown"))
+    before = _comparison(diff, root, resources=run) if diff is not None else None
+    listed = list_resources(planned) if run else None
+    if part == "json":
         _print_json(planned, listed, before)
-    elif markdown:
+    elif part == "markdown":
         from infra.planning.report.markdown import as_markdown
 
-        print(as_markdown(planned.plan, listed, before))
+        print(as_markdown(plan, listed, before))
     else:
-        from infra.planning.report.text import print_plan
+        from infra.planning.report import text
 
-        print_plan(planned.plan, listed, before)
-    return planned.plan.refused
+        if before is not None:
+            text.print_changes(plan, listed, before)
+        elif part == "full":
+            text.print_whole(plan, listed)
+        elif part == "resources" and listed is not None:
+            text.print_resources(listed)
+        elif part == "command" and not plan.refused:
+            text.print_command(plan)
+        elif part == "notes" and not plan.refused:
+            text.print_notes(plan)
+        else:
+            text.print_first_screen(plan)
+    return plan.refused
 
 
 def _comparison(name: str, root: Path, *, resources: bool) -> dict[str, Any]:

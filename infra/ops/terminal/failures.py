@@ -6,6 +6,7 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 
 from typer.exceptions import TyperException
@@ -71,6 +72,11 @@ def misused(error: TyperException, words: Sequence[str]) -> int:
     if context := getattr(error, "ctx", None):
         print(f"{context.get_usage()}\nTry '{context.command_path} -h' for help.\n", file=sys.stderr)
     print(f"Error: {fault}", file=sys.stderr)
+    if fault.key == "stack":
+        from infra.ops.commands.plan import show_stacks
+
+        with redirect_stdout(sys.stderr), suppress(Gemma4Error):
+            show_stacks(as_json=False)
     return BAD_SETTINGS
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from infra.catalog import GIB, Platform
 from infra.planning.memory.verdict import Verdict
@@ -13,9 +13,23 @@ from infra.planning.platforms.base import QuotaNeed
 from infra.planning.platforms.tpu.slices import SlicesPlan
 from infra.planning.report.data import ResourceList, ResourceRow
 from infra.planning.server.server import Server
-from infra.planning.units import read_duration, read_rate, read_seconds, read_usd
+from infra.planning.settings.resolve import Origin
+from infra.planning.units import (
+    NO_BREAK,
+    Band,
+    counted,
+    read_duration,
+    read_minutes,
+    read_rate,
+    read_seconds,
+    read_spread,
+    read_usd,
+)
 
 Row = tuple[str, list[str]]
+
+GOOD, WARNING, BAD = "green", "yellow", "red"
+"""The only colours; what is dim is a band or a source."""
 
 
 def title(plan: Plan) -> str:
@@ -44,6 +58,20 @@ def plan_rows(plan: Plan) -> list[Row]:
     ]
 
 
+_NOT_WRITTEN = {
+    Origin.DEFAULT: "stands at its default",
+    Origin.RECIPE: "comes from the recipe",
+    Origin.PROFILE: "comes from the recipe of the profile",
+    Origin.PLANNER: "was chosen by the planner",
+}
+
+
+def who_set(plan: Plan, key: str) -> str:
+    """Return a remark on who set what is refused, where it was not the reader."""
+    who = _NOT_WRITTEN.get(plan.origins.get(key, Origin.STACK_FILE))
+    return f" ({key} {who}.)" if who else ""
+
+
 def wrapper_lines(plan: Plan) -> list[str]:
     """What stands before the command in its container, as a comment of the shell; nothing on TPU."""
     if not plan.command.wrapper:
@@ -63,7 +91,7 @@ def command_lines(plan: Plan) -> list[str]:
             flags.append([word])
         else:
             flags[-1].append(word)
-    lines = [shlex.join(words) for words in (head, *flags)]
+    lines = [shlex.join(head), *(f"  {shlex.join(words)}" for words in flags)]
     return [*(f"{line} \\" for line in environment), *(f"{line} \\" for line in lines[:-1]), lines[-1]]
 
 
@@ -129,10 +157,10 @@ def _capacity(plan: Plan) -> Iterator[str]:
     if not capacity.fits:
         yield f"less than one request of {plan.server.max_model_len:,} at the likeliest size: vLLM would not start"
         return
-    band = f" ({plan.kv_tokens.margin})" if plan.kv_tokens.margin else ""
-    yield f"≈ {capacity.tokens:,} tokens{band} {_counted(plan.server)}"
+    spread = _spread(plan.kv_tokens, "{:,.0f}".format)
+    yield " ".join(filter(None, (f"≈ {capacity.tokens:,} tokens", spread, _counted(plan.server))))
     running = plan.speed.planned.requests
-    runs = f"runs {most}" if running == most else f"runs {running} of maxNumSeqs {most}"
+    runs = f"runs {most:,}" if running == most else f"runs {running:,} of maxNumSeqs {most:,}"
     yield (
         f"{capacity.concurrency:.1f} requests of {plan.server.max_model_len:,} by what vLLM sets aside, "
         f"{plan.requests_held:,} of {length:,} by what they hold; {runs} at once"
@@ -150,25 +178,38 @@ def _speed(plan: Plan) -> Iterator[str]:
     speed = plan.speed
     alone, planned = speed.alone, speed.planned
     yield (
-        f"≈ {read_rate(alone.total.mid)} tok/s alone ({alone.total.margin}), "
-        f"≈ {read_rate(planned.total.mid)} tok/s with {planned.requests} running ({planned.total.margin})"
+        f"≈ {read_rate(alone.with_new_prompts.mid)} tok/s alone {_spread(alone.with_new_prompts, read_rate)}, "
+        f"≈ {read_rate(planned.with_new_prompts.mid)} tok/s with {planned.requests:,} running "
+        f"{_spread(planned.with_new_prompts, read_rate)}: each with a new prompt of {speed.prompt_tokens:,} and an answer "
+        f"of {speed.output_tokens:,}"
     )
-    request = f"a new prompt of {speed.prompt_tokens:,}, without network and images; answers of {speed.output_tokens:,}"
-    yield f"first token after ≈ {read_seconds(speed.ttft_s.mid)} for {request}"
+    yield (
+        f"where the prompts are cached, ≈ {read_rate(alone.total.mid)} tok/s {_spread(alone.total, read_rate)} and "
+        f"≈ {read_rate(planned.total.mid)} tok/s {_spread(planned.total, read_rate)}"
+    )
+    yield (
+        f"first token of a new prompt after ≈ {read_seconds(speed.ttft_s.mid)} {_spread(speed.ttft_s, read_seconds)}, "
+        "without network and images"
+    )
+
+
+def _spread(band: Band, read: Callable[[float], str]) -> str:
+    return read_spread(band, read).replace(NO_BREAK, " ")
 
 
 def _start(plan: Plan) -> Iterator[str]:
     start = plan.startup
-    first = start.first_deploy.mid
-    yield f"≈ {read_duration(start.from_zero.mid)} from zero ({start.from_zero.margin}){_first(plan, first)}"
+    spread = _spread(start.from_zero, read_minutes)
+    yield f"≈ {read_duration(start.from_zero.mid)} from zero {spread}{then(plan, start.first_deploy.mid)}"
     if (probe := plan.deployment.startup_probe) is not None:
         yield f"the probe allows {read_duration(probe.window_s)}: GET {probe.path} every {probe.period_s} s"
 
 
-def _first(plan: Plan, seconds: float) -> str:
+def then(plan: Plan, seconds: float) -> str:
+    """Return what else is to be said of a start, which is known to take `seconds` the first time."""
     if plan.accelerator.platform is not Platform.CLOUD_RUN:
         return ", once capacity is granted"
-    return f"; ≈ {read_duration(seconds)} the first time"
+    return f", ≈ {read_duration(seconds)} the first time"
 
 
 def _slices(plan: Plan, slices: SlicesPlan) -> Iterator[str]:
@@ -183,7 +224,7 @@ def _slices(plan: Plan, slices: SlicesPlan) -> Iterator[str]:
     gateway = slices.gateway
     yield f"the gateway admits {gateway.in_flight_limit} requests at once, and answers 429 to the next"
     restart = plan.startup.restart
-    one = f"≈ {read_duration(restart.mid)} ({restart.margin})"
+    one = f"≈ {read_duration(restart.mid)} {_spread(restart, read_minutes)}"
     if count == 1:
         yield f"a changed flag is an outage of {one}: the server loads and compiles anew"
     elif plan.settings.access.ingress == "internal":
@@ -201,24 +242,31 @@ def _quotas(plan: Plan) -> Iterator[str]:
 
 
 def _quota(need: QuotaNeed, place: str) -> str:
-    usual = "" if need.quota.default is None else f" (usual: {need.quota.default:g})"
+    usual = "" if need.quota.default is None else f" (usual: {need.quota.default:,g})"
+    return f"{quota_amount(need)} of {need.quota.id}{usual}" + (f" in {place}" if place else "")
+
+
+def quota_amount(need: QuotaNeed) -> str:
+    """Return how much of a quota a stack needs, with its unit: 1 chip, 4 chips, 80 GiB."""
     unit = "chip" if need.amount == 1 and need.quota.unit == "chips" else need.quota.unit
-    return f"{need.amount:g} {unit} of {need.quota.id}{usual}" + (f" in {place}" if place else "")
+    return f"{need.amount:,g} {unit}"
 
 
 def _cost(plan: Plan) -> Iterator[str]:
     cost = plan.cost
     hourly = f"{read_usd(cost.usd_per_hour)}/h while running"
     if cost.replicas > 1:
-        hourly += f" (up to {read_usd(cost.usd_per_hour_at_most)}/h with {cost.replicas})"
+        hourly += f" (up to {read_usd(cost.usd_per_hour_at_most)}/h with {cost.replicas:,})"
     yield f"{hourly} · {read_usd(cost.usd_per_month_idle)}/month idle"
-    planned = cost.usd_per_million_planned
+    new, cached = cost.usd_per_million_new_prompts, cost.usd_per_million_planned
     yield (
-        f"≈ {read_usd(planned.mid)} per million output tokens with {cost.planned_requests} running ({planned.margin}), "
-        f"≈ {read_usd(cost.usd_per_million_alone.mid)} alone; prompts cached"
+        f"≈ {read_usd(new.mid)} per million output tokens with {cost.planned_requests:,} running {_spread(new, read_usd)}, "
+        f"each with a new prompt; where the prompts are cached, ≈ {read_usd(cached.mid)} {_spread(cached, read_usd)}, "
+        f"≈ {read_usd(cost.usd_per_million_alone.mid)} alone"
     )
     if cost.usd_per_run is not None and cost.run_hours is not None:
-        yield f"{read_usd(cost.usd_per_run)} for the whole {read_duration(3600 * cost.run_hours)} of {cost.replicas} slice(s)"
+        whole = f"the whole {read_duration(3600 * cost.run_hours)} of {counted(cost.replicas, 'slice')}"
+        yield f"{read_usd(cost.usd_per_run)} for {whole}"
     read = sorted({item.price.source.read for item in cost.replica_hour})
     yield f"list prices read {', '.join(date.isoformat() for date in read)}"
     yield from cost.notes

@@ -15,6 +15,18 @@ from rich.text import Text
 from infra.suggestions import printable
 
 WIDTH = 110
+"""Columns of output that is not a terminal."""
+
+
+def width(otherwise: int = WIDTH) -> int:
+    """Return how many columns the terminal has, or `otherwise` where the output is not one."""
+    console = Console()
+    return console.width if console.is_terminal else otherwise
+
+
+def unbroken(lines: Iterable[str]) -> Text:
+    """Return lines for pasting, which are neither folded nor padded, however long they are."""
+    return Text("\n".join(lines), no_wrap=True, overflow="ignore")
 
 
 def show(*parts: RenderableType) -> None:
@@ -27,7 +39,7 @@ def show(*parts: RenderableType) -> None:
 
 
 def plain(*parts: RenderableType) -> str:
-    """As text of at most 110 columns, without colours and without blanks at the ends of lines."""
+    """Return text of WIDTH columns, without colours and without blanks at the ends of lines."""
     buffer = io.StringIO()
     _print(Console(file=buffer, width=WIDTH, color_system=None, highlight=False, markup=False, emoji=False), parts)
     return "\n".join(line.rstrip() for line in buffer.getvalue().rstrip().splitlines())
@@ -68,7 +80,7 @@ def _filled(parts: Iterable[str], width: int) -> list[str]:
 
 def _print(console: Console, parts: Iterable[RenderableType]) -> None:
     for part in parts:
-        console.print(_Printable(part))
+        console.print(_Printable(part), crop=not (isinstance(part, Text) and part.no_wrap))
 
 
 @dataclass(frozen=True)

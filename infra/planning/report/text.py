@@ -1,4 +1,4 @@
-"""The plan for a terminal, and as plain text for Pulumi's diagnostics."""
+"""The plan for a terminal, and as plain text for Pulumi's diagnostics: its first screen, the whole, or what changes."""
 
 from __future__ import annotations
 
@@ -13,67 +13,110 @@ from infra.planning.plan import Plan
 from infra.planning.report.data import ResourceList, as_json
 from infra.planning.report.diff import compare
 from infra.planning.report.diff_text import comparison_parts
-from infra.planning.report.rows import command_lines, plan_rows, resource_lines, title, wrapper_lines
-from infra.planning.report.terminal import plain, show
-from infra.planning.settings.resolve import Origin
+from infra.planning.report.first_screen import COLUMNS, first_screen, step_lines
+from infra.planning.report.rows import (
+    BAD,
+    GOOD,
+    WARNING,
+    command_lines,
+    plan_rows,
+    resource_lines,
+    title,
+    who_set,
+    wrapper_lines,
+)
+from infra.planning.report.terminal import plain, show, unbroken, width
 
-_VERDICTS = {"fits": "green", "tight": "yellow", "refused": "red"}
+_VERDICTS = {"fits": GOOD, "tight": WARNING, "refused": BAD}
 
 
-def print_plan(plan: Plan, resources: ResourceList | None, before: Mapping[str, Any] | None = None) -> None:
-    """Print to standard output, in colour where it is a terminal; `before` is another plan's JSON to compare with."""
-    show(*_parts(plan, resources, before))
+def print_first_screen(plan: Plan) -> None:
+    """Print what decides, and what to type next."""
+    show(*first_screen(plan, width(COLUMNS)))
+
+
+def print_whole(plan: Plan, resources: ResourceList | None) -> None:
+    """Print everything that is known of the plan, what to type next at the end."""
+    show(*_whole(plan, resources), *([] if plan.refused else step_lines(plan)))
+
+
+def print_changes(plan: Plan, resources: ResourceList | None, before: Mapping[str, Any]) -> None:
+    """Print only what changes; `before` is another plan's JSON."""
+    show(*comparison_parts(compare(before, as_json(plan, resources)), plan.stack))
+
+
+def print_command(plan: Plan) -> None:
+    """Print the server's command line as a shell takes it."""
+    show(unbroken(command_lines(plan)))
+
+
+def print_resources(resources: ResourceList) -> None:
+    """Print every resource that the program would create, one line a component."""
+    show(*_resources(resources))
+
+
+def print_notes(plan: Plan) -> None:
+    """Print every warning and every note."""
+    show(*_remarks(plan))
 
 
 def text(plan: Plan, resources: ResourceList | None = None) -> str:
-    """The plan as plain text of at most 110 columns."""
-    return plain(*_parts(plan, resources, None))
+    """Return the whole plan as plain text in the width of output that is not a terminal; commands are never broken."""
+    return plain(*_whole(plan, resources))
 
 
-def _parts(plan: Plan, resources: ResourceList | None, before: Mapping[str, Any] | None) -> Iterator[RenderableType]:
-    head = Table.grid(expand=True)
-    head.add_column(ratio=1)
-    head.add_column(justify="right")
-    head.add_row(Text(title(plan), style="bold"), f"stack {plan.stack}")
-    yield head
+def _whole(plan: Plan, resources: ResourceList | None) -> Iterator[RenderableType]:
+    yield Text(f"{plan.stack}: {title(plan)}", style="bold")
     yield ""
-    if before is not None:
-        yield from comparison_parts(compare(before, as_json(plan, resources)), plan.stack)
-        yield ""
-    yield _body(plan, resources)
-
-
-def _body(plan: Plan, resources: ResourceList | None) -> Table:
-    body = Table.grid(padding=(0, 2))
-    body.add_column(min_width=9)
-    body.add_column(overflow="fold")
+    body = _grid()
     for fault in plan.refusals:
-        body.add_row(Text("Refused", style="bold red"), Text(f"{fault}{_not_written(plan, fault.key)}"))
+        body.add_row(Text("Refused", style=f"bold {BAD}"), f"{fault}{who_set(plan, fault.key)}")
     for name, lines in plan_rows(plan):
         style = _VERDICTS[plan.fits.value] if name == "Fits" else ""
-        body.add_row(Text(name, style="bold"), Text("\n".join(lines), style=style))
+        body.add_row(Text(name, style=f"bold {style}".rstrip()), Text("\n".join(lines)))
+    yield body
     if not plan.refused:
-        body.add_row(Text("Command", style="bold"), Text("\n".join([*wrapper_lines(plan), *command_lines(plan)])))
+        yield ""
+        yield Text("Command", style="bold")
+        yield unbroken([f"  {line}" for line in (*wrapper_lines(plan), *command_lines(plan))])
     if resources is not None:
-        count = f"{len(resources.rows)} to create, stack and components included" if resources.rows else ""
-        lines = [*filter(None, (count, resources.missing)), *resource_lines(resources)]
-        body.add_row(Text("Resources", style="bold"), Text("\n".join(lines)))
+        yield ""
+        yield from _resources(resources)
+    if plan.warnings or (plan.notes and not plan.refused):
+        yield ""
+        yield from _remarks(plan)
+
+
+def _grid() -> Table:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(min_width=8)
+    grid.add_column(overflow="fold")
+    return grid
+
+
+def _resources(resources: ResourceList) -> Iterator[RenderableType]:
+    count = f": {len(resources.rows)} to create, stack and components included" if resources.rows else ""
+    yield Text.assemble(("Resources", "bold"), count)
+    if resources.missing:
+        yield resources.missing
+    grid = _grid()
+    for line in resource_lines(resources):
+        component, _, members = line.partition(": ")
+        grid.add_row(component, members)
+    yield grid
+
+
+def _remarks(plan: Plan) -> Iterator[RenderableType]:
+    grid = _grid()
     for fault in plan.warnings:
-        body.add_row(Text("Warning", style="bold yellow"), Text(str(fault)))
-    if plan.notes and not plan.refused:
-        body.add_row(Text("Notes", style="bold"), Text("\n".join(f"· {note}" for note in plan.notes)))
-    return body
+        grid.add_row(Text("Warning", style=f"bold {WARNING}"), str(fault))
+    for number, note in enumerate(() if plan.refused else plan.notes):
+        grid.add_row(Text("" if number else "Notes", style="bold"), _hanging(note))
+    yield grid
 
 
-_NOT_WRITTEN = {
-    Origin.DEFAULT: "stands at its default",
-    Origin.RECIPE: "comes from the recipe",
-    Origin.PROFILE: "comes from the recipe of the profile",
-    Origin.PLANNER: "was chosen by the planner",
-}
-
-
-def _not_written(plan: Plan, key: str) -> str:
-    """Who set what is refused, where its reader did not."""
-    who = _NOT_WRITTEN.get(plan.origins.get(key, Origin.STACK_FILE))
-    return f" ({key} {who}.)" if who else ""
+def _hanging(note: str) -> Table:
+    """Return a note whose further lines begin below its first word."""
+    grid = Table.grid(padding=(0, 1))
+    grid.add_row("·", Text(note))
+    return grid

@@ -21,7 +21,7 @@ from infra.planning.report.markdown import as_markdown
 from infra.planning.report.properties import properties, shortened, side_by_side
 from infra.planning.report.rows import plan_rows
 from infra.planning.report.running_effects import _DELETED, _REPLACED, _REPLACES, _UPDATED
-from infra.planning.report.text import print_plan
+from infra.planning.report.text import print_changes
 from infra.planning.settings.resolve import known_paths, subgroup
 from infra.planning.settings.stackfile import read_stack, stack_names
 from infra.providers import tpu_queued_resource
@@ -464,7 +464,7 @@ class TestHowItIsPrinted:
         before, after = with_resources("l4"), shipped("l4", scaling__maxInstances=50)
         file = read_stack(ROOT, "l4")
         listed = list_resources(Planned(file, {"scaling.maxInstances": 50}, after))
-        print_plan(after, listed, before)
+        print_changes(after, listed, before)
         shown = capsys.readouterr().out
         marks = ["The whole stack: $0.00", "serving-service gets a new revision", "new: warning", "$/hour, whole stack"]
         assert [shown.index(mark) for mark in marks] == sorted(shown.index(mark) for mark in marks)
@@ -476,9 +476,9 @@ class TestHowItIsPrinted:
     ) -> None:
         before = data("l4")
         before["startup"]["source"] = "elsewhere"
-        print_plan(shipped("l4"), None, before)
+        print_changes(shipped("l4"), None, before)
         assert "startup.source" in capsys.readouterr().out
-        print_plan(shipped("l4", serving__maxModelLen=4096), None, before)
+        print_changes(shipped("l4", serving__maxModelLen=4096), None, before)
         shown = capsys.readouterr().out
         assert "startup.source" not in shown
         assert re.search(r"\d+ further figures and words differ", shown)

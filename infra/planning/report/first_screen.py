@@ -1,0 +1,225 @@
+"""The first screen of a plan: the verdict and why, price, speed, capacity, start, quotas, what is still to do, what next.
+
+A plan takes at most MOST_LINES lines at COLUMNS, so that a terminal of 24 shows the whole of it above its prompt; a
+refused one MOST_LINES_REFUSED, and ends with what to write. Everything else is in `rows`, behind --full.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from rich.text import Text
+
+from infra.catalog import GIB
+from infra.errors import Fault
+from infra.planning.memory.verdict import Verdict
+from infra.planning.plan import Plan
+from infra.planning.platforms.tpu.slices import SlicesPlan
+from infra.planning.report.next_steps import next_command, steps_before_up
+from infra.planning.report.rows import BAD, GOOD, WARNING, quota_amount, then, title, who_set
+from infra.planning.report.terminal import unbroken
+from infra.planning.units import (
+    NO_BREAK,
+    counted,
+    read_duration,
+    read_minutes,
+    read_rate,
+    read_seconds,
+    read_spread,
+    read_usd,
+)
+
+COLUMNS = 80
+MOST_LINES = 23
+MOST_LINES_REFUSED = 12
+_LABELS = 10
+"""Columns of the names before the lines."""
+_HOURS_A_MONTH = 730
+
+
+def first_screen(plan: Plan, width: int) -> list[Text]:
+    """Return the lines, none wider than `width`."""
+    lines = [*_filled("", f"{plan.stack}: {title(plan)}", width, indent=0), Text()]
+    for line in lines:
+        line.stylize("bold")
+    if plan.refused:
+        return lines + _refused(plan, width, MOST_LINES_REFUSED - len(lines))
+    rows = [_filled(name, said, width, style) for name, said, style in _rows(plan)]
+    steps = list(step_lines(plan))
+    room = MOST_LINES - len(lines) - sum(1 + step.plain.count("\n") for step in steps) - 1
+    for number in range(len(rows) - 1, 0, -1):  # what stands first counts most: it is shortened last
+        if width >= COLUMNS and sum(map(len, rows)) + bool(plan.warnings) > room:
+            rows[number] = _cut(rows[number], 1)
+    lines += [line for row in rows for line in row]
+    lines += _warned(plan, width, room - sum(map(len, rows)))
+    lines += _filled("More", _more(plan), width)
+    return lines + steps
+
+
+def _rows(plan: Plan) -> Iterator[tuple[str, str, str]]:
+    """Yield each row: its name, a line, and its style. A name that is empty continues the row before."""
+    speed, cost, capacity = plan.speed, plan.cost, plan.capacity
+    yield "Fits", _fits(plan), GOOD if plan.fits is Verdict.FITS else WARNING
+    yield "Price", _price(plan), ""
+    million, running = cost.usd_per_million_new_prompts, f"{counted(cost.planned_requests, 'new prompt')}"
+    price = f"{_about(read_usd(million.mid))}/million output tokens"
+    yield "", f"{price} with {running} {read_spread(million, read_usd)}", ""
+    alone, planned = speed.alone.with_new_prompts, speed.planned.with_new_prompts
+    first = f"{_about(read_seconds(speed.ttft_s.mid))} {read_spread(speed.ttft_s, read_seconds)}"
+    lone = f"{_about(f'{read_rate(alone.mid)} tok/s')} alone {read_spread(alone, read_rate)}"
+    yield "Speed", f"{lone}, first token {first}", ""
+    together = f"{_about(f'{read_rate(planned.mid)} tok/s')} with {counted(speed.planned.requests, 'new prompt')}"
+    cached = _about(read_rate(speed.planned.total.mid))
+    yield "", f"{together} {read_spread(planned, read_rate)}, cached {cached}", ""
+    if capacity.fits:
+        length = plan.settings.workload.prompt_tokens + plan.settings.workload.output_tokens
+        longest = f"{capacity.concurrency:,.0f} of {plan.server.max_model_len:,}"
+        held = f"holds {_about(counted(plan.requests_held, 'request'))} of {length:,} tokens ({longest})"
+        yield "Capacity", f"{held}, runs {speed.planned.requests:,} at once", ""
+    else:
+        yield (
+            "Capacity",
+            f"less than one request of {plan.server.max_model_len:,} tokens at the likeliest size",
+            WARNING,
+        )
+    yield "Start", _start(plan), ""
+    if isinstance(plan.deployment, SlicesPlan):
+        yield "Slices", _slices(plan, plan.deployment), ""
+    if plan.quotas:
+        yield "Quota", _quotas(plan), WARNING if any(need.beyond_default() for need in plan.quotas) else ""
+
+
+def _about(figure: str) -> str:
+    """Return a predicted figure, marked as one."""
+    return f"≈ {figure}".replace(" ", NO_BREAK)
+
+
+def _fits(plan: Plan) -> str:
+    memory = plan.memory
+    answer = "yes" if plan.fits is Verdict.FITS else "perhaps, by the errors of the prediction"
+    device = " a device" if plan.server.tensor_parallel > 1 else ""
+    spread = f"(±{(memory.kv.high - memory.kv.low) / 2 / GIB:.1f})"
+    weights = f"weights {memory.weights.mid / GIB:.1f} of {memory.cap_bytes / GIB:.1f}{NO_BREAK}GiB{device}"
+    return f"{answer}: {weights}, {memory.kv.mid / GIB:.1f} {spread} for the KV cache"
+
+
+def _price(plan: Plan) -> str:
+    cost, count = plan.cost, plan.cost.replicas
+    month = f"{read_usd(_HOURS_A_MONTH * cost.usd_per_hour_at_most)}/month"
+    if count == 1:
+        running = f"{read_usd(cost.usd_per_hour)}/hour running ({month} without a pause)"
+    else:
+        all_of_it = f"{read_usd(cost.usd_per_hour_at_most)}/hour or {month}"
+        running = f"{read_usd(cost.usd_per_hour)}/hour for each of up to {count:,} running ({all_of_it} for all)"
+    return f"{running}, {read_usd(cost.usd_per_month_idle)}/month idle"
+
+
+def _start(plan: Plan) -> str:
+    start = plan.startup
+    from_zero = f"{_about(read_duration(start.from_zero.mid))} from zero {read_spread(start.from_zero, read_minutes)}"
+    return f"{from_zero}{then(plan, start.first_deploy.mid)}".replace("≈ ", f"≈{NO_BREAK}")
+
+
+def _slices(plan: Plan, slices: SlicesPlan) -> str:
+    queue = f"queued for at most {read_duration(slices.valid_until_duration_s)}"
+    ends = "runs until it is deleted"
+    if slices.max_run_duration_s is not None:
+        ends = f"ends after {read_duration(slices.max_run_duration_s)}"
+    if plan.cost.usd_per_run is not None:
+        ends += f" ({read_usd(plan.cost.usd_per_run)})"
+    return f"{', '.join(slices.names)}: {slices.provisioning}, {queue}, {ends}"
+
+
+def _quotas(plan: Plan) -> str:
+    """Return what counts at each place, and what a new project usually has where anybody knows."""
+    places: dict[str, list[str]] = {}
+    for need in plan.quotas:
+        usual = "" if need.quota.default is None else f" (usual{NO_BREAK}{need.quota.default:,g})"
+        places.setdefault(need.place, []).append(quota_amount(need).replace(" ", NO_BREAK) + usual)
+    return "; ".join(f"{', '.join(amounts)} in {place}" for place, amounts in places.items())
+
+
+def _more(plan: Plan) -> str:
+    notes = counted(len(plan.notes), "note")
+    return f"{notes}: --notes; the rest: --full, or alone --command, --resources"
+
+
+def step_lines(plan: Plan) -> Iterator[Text]:
+    """Yield a blank line, then what to type: one command a line, never broken, for they are pasted."""
+    yield Text()
+    if steps := steps_before_up(plan):
+        yield Text("Before, with your own words for those in capitals:", style="bold")
+        yield unbroken(f"  {step}" for step in steps)
+    if plan.accelerator.deployable:
+        yield Text.assemble(("Next: ", "bold"), next_command(plan))
+    else:
+        yield Text.assemble(("Planned and priced only. What can be deployed: ", "bold"), next_command(plan))
+
+
+def _warned(plan: Plan, width: int, room: int) -> list[Text]:
+    """Return the first line of each warning, in at most `room` lines; the last one counts those left out."""
+    shown = list(plan.warnings)
+    if len(shown) > room:
+        shown = shown[: max(0, room - 1)]
+    lines = [_clipped("Warning", str(fault), width) for fault in shown]
+    if left := len(plan.warnings) - len(shown):
+        more = counted(left, "more warning" if shown else "warning")
+        lines.append(_clipped("Warning", f"{more}: gemma4 plan {plan.stack} --notes", width))
+    return lines
+
+
+def _refused(plan: Plan, width: int, room: int) -> list[Text]:
+    """Return the first refusals in at most `room` lines, each with what to write instead, and how many there are."""
+    lines = _refusal(plan, plan.refusals[0], width, room - (len(plan.refusals) > 1))
+    shown = 1
+    for fault in plan.refusals[1:]:
+        more = _refusal(plan, fault, width, room)
+        if len(lines) + len(more) > room - (shown + 1 < len(plan.refusals)):
+            break
+        lines, shown = lines + more, shown + 1
+    if shown == len(plan.refusals):
+        return lines
+    return [*_filled("", f"Refused for {len(plan.refusals)} reasons; all of them: --full", width, indent=0), *lines]
+
+
+def _refusal(plan: Plan, fault: Fault, width: int, room: int) -> list[Text]:
+    """Return one refusal in at most `room` lines, the last of them what to write."""
+    fix = _cut(_filled("Write", fault.fix or f"See: gemma4 explain {fault.key}", width), room - 2)
+    who = who_set(plan, fault.key)
+    whole = _filled("Refused", f"{fault.key}: {fault.fact} {fault.consequence}".rstrip() + who, width, BAD)
+    if len(whole) + len(fix) > room:
+        whole = _filled("Refused", f"{fault.key}: {fault.fact}{who}", width, BAD)
+    return _cut(whole, room - len(fix)) + fix
+
+
+def _filled(name: str, said: str, width: int, style: str = "", *, indent: int = _LABELS) -> list[Text]:
+    """Return a name and its line in as many lines as it takes; bands are dim."""
+    lines = []
+    for number, line in enumerate(textwrap.wrap(said, max(width - indent, 20), break_on_hyphens=False)):
+        label = Text(name.ljust(indent) if not number else " " * indent, style=f"bold {style}".rstrip())
+        body = Text(line)
+        body.highlight_regex(_BAND, "dim")
+        body.plain = line.replace(NO_BREAK, " ")
+        lines.append(label + body)
+    return lines
+
+
+_BAND = rf"\([^() ]*{NO_BREAK}[^() ]*\)"
+
+
+def _clipped(name: str, said: str, width: int) -> Text:
+    """Return the first line of what is to be said."""
+    return _cut(_filled(name, said, width, WARNING), 1)[0]
+
+
+def _cut(lines: Sequence[Text], most: int) -> list[Text]:
+    """Return the first lines; where some are left out, the last one ends with a sign for it, after a whole word."""
+    if len(lines) <= most:
+        return list(lines)
+    kept = list(lines[:most])
+    last = kept[-1]
+    if len(last.plain) > 78:
+        last.right_crop(len(last.plain) - last.plain.rindex(" "))
+    last.append(" …")
+    return kept

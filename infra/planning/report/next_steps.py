@@ -1,0 +1,53 @@
+"""What is still to do before `pulumi up`, as commands to paste, and the command that comes then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from infra.catalog import Platform, catalog
+from infra.planning.plan import Plan
+from infra.planning.platforms.cloud_run.quota_checks import WHERE
+from infra.planning.report.rows import quota_amount
+
+
+def steps_before_up(plan: Plan) -> list[str]:
+    """Return the commands, in order; words in capitals are for the reader to fill in. Empty where nothing can be deployed."""
+    return list(_steps(plan)) if plan.accelerator.deployable and not plan.refused else []
+
+
+def next_command(plan: Plan) -> str:
+    """Return what to type when nothing is left to do: deploy, or see which machines can be deployed to."""
+    return f"pulumi up -s {plan.stack}" if plan.accelerator.deployable else "gemma4 machines"
+
+
+def _steps(plan: Plan) -> Iterator[str]:
+    stack, settings = plan.stack, plan.settings
+    yield f"pulumi stack select --create {stack}"
+    if not plan.project:
+        yield f"pulumi config set gcp:project PROJECT -s {stack}"
+    has_token = settings.hf_token or settings.hf_token_secret
+    if plan.model.gated and settings.weights.source != "existing" and not has_token:
+        yield f"pulumi config set --secret gemma4:hfToken -s {stack}"
+    if not settings.access.deployers:
+        yield f"pulumi config set --path 'gemma4:access.deployers[0]' user:YOU -s {stack}"
+    if not settings.access.invokers:
+        yield f"pulumi config set --path 'gemma4:access.invokers[0]' user:CALLER -s {stack}"
+    if loose := _pins(plan):
+        yield f"gemma4 pin {' '.join(loose)}"
+    if plan.accelerator.platform is Platform.TPU_QUEUED_RESOURCE:
+        yield f"gemma4 zones {stack}"
+    if beyond := [need for need in plan.quotas if need.beyond_default()]:
+        amounts = ", ".join(quota_amount(need) for need in beyond)
+        yield f"# ask for {amounts}: {WHERE}"
+
+
+def _pins(plan: Plan) -> list[str]:
+    """Return the catalog ids of the images and checkpoints that `gemma4 pin` would fix."""
+    facts = catalog()
+    images = {f"{image.repository}:{image.tag}": image.id for image in facts.images.values()}
+    weights = {model.hub_id: model.id for model in facts.models.values()}
+    weights |= {assistant.hub_id: assistant.id for assistant in facts.assistants.values()}
+    loose: list[str | None] = [images.get(image.upstream) for image in plan.images.values() if not image.pinned]
+    if plan.settings.weights.revision is None and plan.settings.weights.source != "existing":
+        loose += [weights.get(one.hub_id) for one in plan.weights if not one.pinned]
+    return [name for name in loose if name is not None]

@@ -1,0 +1,169 @@
+"""The first screen: every plan in 23 lines of 80 columns, every refusal in 12, and what decides is in them."""
+
+from __future__ import annotations
+
+import itertools
+import shlex
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from infra.catalog import catalog
+from infra.errors import Fault
+from infra.planning.plan import Plan
+from infra.planning.planner import make_plan
+from infra.planning.report.first_screen import COLUMNS, MOST_LINES, MOST_LINES_REFUSED, first_screen
+from infra.planning.report.next_steps import steps_before_up
+from infra.planning.report.terminal import plain
+from infra.planning.settings.stackfile import read_stack, stack_names
+from infra.planning.units import read_rate, read_usd
+from tests.projects import ROOT
+
+PROFILES = ("latency", "balanced", "throughput")
+SHIPPED = list(itertools.product(stack_names(ROOT), PROFILES))
+HARDEST: dict[str, dict[str, Any]] = {
+    "a tight one with two warnings": {"profile": "latency", "stack": "l4-31b"},
+    "many instances": {"stack": "rtx6000", "scaling.maxInstances": 10, "scaling.minInstances": 2},
+    "eight slices": {
+        "stack": "v6e8",
+        "tpu.slices": ["blue", "green", "red", "amber", "violet", "teal", "pink", "grey"],
+    },
+    "more than fits": {"stack": "l4", "serving.maxNumSeqs": 200, "serving.maxModelLen": 65536},
+}
+
+
+def planned(stack: str, **typed: Any) -> Plan:
+    return make_plan(stack, read_stack(ROOT, stack).settings, typed)
+
+
+def lines(plan: Plan, width: int = COLUMNS) -> list[str]:
+    """What the first screen prints, without colours."""
+    return [line for part in first_screen(plan, width) for line in part.plain.split("\n")]
+
+
+def every_pair() -> Iterator[Plan]:
+    """Every model of the catalog on every machine."""
+    for model, machine in itertools.product(catalog().models, catalog().accelerators):
+        yield make_plan("pair", {"model": model, "accelerator": machine})
+
+
+EVERY_PAIR = list(every_pair())
+REFUSED = [plan for plan in EVERY_PAIR if plan.refused]
+
+
+@pytest.mark.parametrize(("stack", "profile"), SHIPPED)
+def test_every_shipped_stack_takes_one_screen_in_every_profile(stack: str, profile: str) -> None:
+    shown = lines(planned(stack, profile=profile))
+    assert len(shown) <= MOST_LINES
+    assert max(map(len, shown)) <= COLUMNS
+
+
+@pytest.mark.parametrize("case", HARDEST)
+def test_a_plan_with_much_to_say_takes_one_screen_as_well(case: str) -> None:
+    typed = dict(HARDEST[case])
+    plan = planned(typed.pop("stack"), **typed)
+    assert len(lines(plan)) <= MOST_LINES, "\n".join(lines(plan))
+
+
+def test_every_model_on_every_machine_takes_one_screen() -> None:
+    for plan in EVERY_PAIR:
+        shown = lines(plan)
+        assert len(shown) <= (MOST_LINES_REFUSED if plan.refused else MOST_LINES), "\n".join(shown)
+        assert max(map(len, shown)) <= COLUMNS
+
+
+@pytest.mark.parametrize("stack", stack_names(ROOT))
+def test_it_holds_verdict_price_speed_capacity_start_quotas_and_the_next_command(stack: str) -> None:
+    plan = planned(stack)
+    shown = lines(plan)
+    named = [line.split()[0] for line in shown if line[:1].isalpha()]
+    rows = ["Fits", "Price", "Speed", "Capacity", "Start", *(["Quota"] if plan.quotas else [])]
+    assert [name for name in named if name in rows] == rows
+    text = "\n".join(shown)
+    assert f"{read_usd(plan.cost.usd_per_hour)}/hour" in text
+    assert f"{read_usd(plan.cost.usd_per_month_idle)}/month idle" in text
+    assert shown[-1].endswith(f"pulumi up -s {stack}" if plan.accelerator.deployable else "gemma4 machines")
+
+
+@pytest.mark.parametrize("stack", stack_names(ROOT))
+def test_rates_are_for_new_prompts_and_cached_ones_are_named(stack: str) -> None:
+    plan = planned(stack)
+    (rate,) = (line for line in lines(plan) if "cached" in line)
+    new, _, cached = rate.partition(", cached ")
+    assert f"≈ {read_rate(plan.speed.planned.with_new_prompts.mid)} tok/s" in new
+    assert cached == f"≈ {read_rate(plan.speed.planned.total.mid)}"
+
+
+@pytest.mark.parametrize("stack", stack_names(ROOT))
+def test_what_is_still_to_do_is_done_once_it_is_done(stack: str) -> None:
+    bare = steps_before_up(planned(stack))
+    if not planned(stack).accelerator.deployable:
+        assert bare == []
+        return
+    assert any("gcp:project" in step for step in bare)
+    written = {"access.deployers": ["user:a@b.c"], "access.invokers": ["user:a@b.c"]}
+    plan = make_plan(stack, read_stack(ROOT, stack).settings, written, project="mine")
+    pinned = {role: replace(image, pinned=True) for role, image in plan.images.items()}
+    plan = replace(plan, images=pinned, weights=tuple(replace(one, pinned=True) for one in plan.weights))
+    left = [step for step in steps_before_up(plan) if not step.startswith("#")]
+    assert left == [f"pulumi stack select --create {stack}", *([f"gemma4 zones {stack}"] if plan.zone else [])]
+
+
+def test_every_step_can_be_pasted_into_a_shell() -> None:
+    for stack in stack_names(ROOT):
+        for step in steps_before_up(planned(stack)):
+            words = shlex.split(step, comments=True)
+            assert not words or words[0] in ("pulumi", "gemma4")
+
+
+class TestWarnings:
+    def test_stand_on_the_first_screen_by_their_first_words(self) -> None:
+        plan = planned("l4-31b")
+        (warning,) = plan.warnings
+        (shown,) = (line for line in lines(plan) if line.startswith("Warning"))
+        assert shown.removeprefix("Warning").strip(" …") in str(warning)
+
+    def test_that_do_not_fit_are_counted(self) -> None:
+        plan = planned("rtx6000")
+        many = replace(plan, warnings=tuple(Fault(f"key{n}", "is wrong.") for n in range(9)))
+        shown = lines(many)
+        assert len(shown) <= MOST_LINES
+        told = [line for line in shown if line.startswith("Warning")]
+        (count,) = (int(line.split()[1]) for line in told if "gemma4 plan rtx6000 --notes" in line)
+        assert len(told) - 1 + count == 9
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("plan", REFUSED, ids=lambda plan: f"{plan.model.id} on {plan.accelerator.id}")
+    def test_end_with_what_to_write(self, plan: Plan) -> None:
+        shown = lines(plan)
+        assert len(shown) <= MOST_LINES_REFUSED
+        start = max(number for number, line in enumerate(shown) if line.startswith("Write"))
+        assert all(line.startswith("   ") for line in shown[start + 1 :])
+        assert (
+            "".join(shown[start:]).split()[1:3] == [word for fault in plan.refusals for word in fault.fix.split()][:2]
+        )
+
+    def test_the_first_are_shown_and_all_are_counted(self) -> None:
+        plan = REFUSED[0]
+        for count in range(1, 9):
+            faults = tuple(
+                Fault(f"key{n}", "is wrong. " * 12, "It stops. " * 12, "Write this. " * 9) for n in range(count)
+            )
+            shown = lines(replace(plan, refusals=faults))
+            assert len(shown) <= MOST_LINES_REFUSED
+            assert "key0" in "\n".join(shown)
+            assert (f"Refused for {count} reasons" in "\n".join(shown)) == (count > 1)
+
+
+@pytest.mark.parametrize("width", [60, 100, 160])
+def test_another_width_holds_the_same_words(width: int) -> None:
+    for plan in (planned("l4"), planned("v6e4")):
+        assert " ".join(" ".join(lines(plan, width)).split()) == " ".join(" ".join(lines(plan)).split())
+
+
+def test_what_is_printed_are_these_lines() -> None:
+    plan = planned("v6e4")
+    assert plain(*first_screen(plan, COLUMNS)).splitlines() == [line.rstrip() for line in lines(plan)]
