@@ -12,9 +12,12 @@ import pytest
 import yaml
 
 from infra.catalog import catalog
+from infra.ops.commands.plan import list_resources
+from infra.ops.plan_inputs import plan_stack
+from infra.planning.report.data import as_json
 from infra.planning.settings.stackfile import read_stack, stack_names
-from scripts import preview_stacks
-from scripts.pr_comment import LONGEST, farewell, joined, removed, shortened, touched
+from scripts import pr_comment, preview_stacks
+from scripts.pr_comment import LONGEST, MARKER, Part, farewell, joined, part_of, removed, renamed, shortened, touched
 from scripts.preview_stacks import in_backend, why_not
 from tests.projects import ROOT
 
@@ -44,38 +47,144 @@ class TestRemovedStacks:
         assert removed(changes) == ["v6e8"]
 
     def test_are_named_with_the_command_that_is_still_due(self) -> None:
-        assert "`pulumi destroy -s v6e8`" in farewell("v6e8")
+        part = farewell("v6e8")
+        assert "**`v6e8`** is removed" in part.line
+        assert "`pulumi destroy -s v6e8`" in part.details
+
+    def test_are_told_from_renamed_ones_by_git(self) -> None:
+        changes = ["R100\tPulumi.v6e1.yaml\tPulumi.small.yaml", "R090\tdocs/a.md\tdocs/b.md"]
+        assert (removed(changes), renamed(changes)) == ([], {"small": "v6e1"})
+        assert "is renamed to `small`" in farewell("v6e1", "small").line
+
+
+def planned(stack: str) -> dict[str, Any]:
+    """The plan of a shipped stack as the base would have it."""
+    found = plan_stack(stack, root=ROOT)
+    return as_json(found.plan, list_resources(found))
+
+
+class TestTheCommentOfAStack:
+    def test_has_a_line_with_money_and_details_with_warnings_before_tables(self, monkeypatch: Any) -> None:
+        before = planned("l4")
+        monkeypatch.setattr(pr_comment, "plan_stack", lambda stack, root: plan_stack(stack, MANY, root=root))
+        part = part_of("l4", before)
+        assert re.fullmatch(
+            r"✅ \*\*`l4`\*\*: \d+ changes\. The whole stack: \$0\.00 to \$1\.42 → .* a month .*", part.line
+        )
+        assert part.details.index("⚠️ new, **scaling.maxInstances**") < part.details.index("| change | before | after |")
+        folds = part.details.count("<details>")
+        assert folds == part.details.count("</details>")
+        assert not re.search(r"^\|\s*\|", part.details, re.MULTILINE), "a table without a heading"
+
+    def test_has_no_line_where_nothing_changes(self) -> None:
+        for stack in ("l4", "g4x2"):
+            assert part_of(stack, planned(stack)) == Part(stack)
+
+    def test_fails_the_job_where_it_is_refused_or_cannot_be_read(self, monkeypatch: Any) -> None:
+        def refused(stack: str, root: Path) -> Any:
+            return plan_stack(stack, ["region=europe-north1"], root=root)
+
+        monkeypatch.setattr(pr_comment, "plan_stack", refused)
+        part = part_of("l4", planned("l4"))
+        assert (part.failed, part.line) == (True, "⛔ **`l4`** is refused: `region`.")
+        assert "🟢" not in part.details
+
+        def unreadable(stack: str, root: Path) -> Any:
+            return plan_stack(stack, ["model=none"], root=root)
+
+        monkeypatch.setattr(pr_comment, "plan_stack", unreadable)
+        part = part_of("l4", planned("l4"))
+        assert (part.failed, part.line) == (True, "⛔ **`l4`** cannot be read.")
+        assert "'none' is not in the catalog" in part.details
+
+    def test_that_is_new_says_what_it_costs(self) -> None:
+        part = part_of("l4", None)
+        assert part.line.startswith("✅ **`l4`** is new. The price of the whole stack")
+        assert "| part | plan of `l4` |" in part.details
+
+
+MANY = ("scaling.maxInstances=50",)
+
+
+class TestTheComment:
+    def written(self, monkeypatch: Any, folder: Path, status: str, base: Any) -> tuple[int, str, list[str]]:
+        """Exit code, comment and touched stacks after changes that git tells of so."""
+        said = {"diff": status, "rev-parse": "abc1234"}
+        monkeypatch.setattr(pr_comment, "_git", lambda *words: said.get(words[0], ""))
+        monkeypatch.setattr(pr_comment, "_base_plan", lambda _root, stack, _folder: base(stack))
+        files = [folder / name for name in ("comment.md", "whole.md", "stacks.json")]
+        words = [f"--{flag}={file}" for flag, file in zip(("output", "whole", "stacks"), files, strict=True)]
+        code = pr_comment.main(["--base", "main", *words])
+        return code, files[0].read_text("utf-8"), json.loads(files[2].read_text())
+
+    def test_is_silent_where_nothing_is_touched_that_a_plan_depends_on(self, monkeypatch: Any, tmp_path: Path) -> None:
+        assert self.written(monkeypatch, tmp_path, "M\tREADME.md\nA\tdocs/a.md", planned) == (0, "", [])
+
+    def test_begins_with_a_line_for_each_stack_and_names_the_commit(self, monkeypatch: Any, tmp_path: Path) -> None:
+        status = "M\tPulumi.l4.yaml\nD\tPulumi.old.yaml\nM\tPulumi.g4x2.yaml"
+        code, comment, stacks = self.written(monkeypatch, tmp_path, status, lambda stack: planned(stack) | LONGER)
+        assert (code, stacks) == (0, ["g4x2", "l4"])
+        top = comment.partition("\n\n---\n\n")[0].splitlines()
+        assert top[:2] == [MARKER, "## gemma4: 3 of 3 touched stacks change"]
+        assert [line.split("`")[1] for line in top if line.startswith("- ")] == ["old", "g4x2", "l4"]
+        assert top[-1].startswith("Planned at `abc1234`, compared with `abc1234`")
+
+    def test_that_a_renamed_stack_is_compared_with_the_old_one(self, monkeypatch: Any, tmp_path: Path) -> None:
+        asked: list[str] = []
+        status = "R100\tPulumi.before.yaml\tPulumi.g4x2.yaml"
+        self.written(monkeypatch, tmp_path, status, lambda stack: asked.append(stack))
+        assert asked == ["before"]
+
+    def test_fails_after_everything_is_written(self, monkeypatch: Any, tmp_path: Path) -> None:
+        monkeypatch.setattr(
+            pr_comment, "plan_stack", lambda stack, root: plan_stack(stack, ["region=europe-north1"], root=root)
+        )
+        code, comment, _ = self.written(monkeypatch, tmp_path, "M\tPulumi.l4.yaml", planned)
+        assert code == pr_comment.REFUSED
+        assert "1 cannot be deployed ⛔" in comment
+
+    def test_of_stacks_that_stay_is_one_line(self) -> None:
+        comment = joined([Part("a"), Part("b")], "1", "2")
+        assert "## gemma4: no plan changes" in comment
+        assert "- As before: `a`, `b`." in comment
+
+
+LONGER = {"notes": ["another note"]}
 
 
 class TestALongComment:
-    PART = (
+    DETAILS = (
         "### `l4`\n\n"
         + "a line of the plan\n" * 20
         + "\n<details><summary>Command</summary>\n\n```sh\n"
         + "x y\n" * 9000
     )
+    PART = Part("l4", "✅ **`l4`**: 3 changes.", DETAILS)
 
     def test_is_left_alone_while_github_takes_it(self) -> None:
-        assert shortened(["short", "a little longer"]) == ["short", "a little longer"]
+        parts = [Part("a", "short"), Part("b", "a little", "longer")]
+        assert shortened(parts) == parts
 
-    @pytest.mark.parametrize("count", [2, 3, 17, 100])
+    @pytest.mark.parametrize("count", [2, 3, 20, 100])
     def test_is_shortened_to_what_github_takes_and_says_so(self, count: int) -> None:
-        parts = shortened([self.PART] * count + ["short"])
-        assert len(joined(parts)) <= LONGEST < 65_536
-        assert parts[-1] == "short", "what is short stays whole"
+        parts = shortened([self.PART] * count + [Part("s", "short", "short")])
+        comment = joined(parts, "0" * 40, "1" * 40)
+        assert len(comment) <= LONGEST < 65_536
+        assert comment.count(self.PART.line) == count, "the lines at the top stay"
+        assert parts[-1].details == "short", "what is short stays whole"
         for part in parts[:-1]:
-            assert "Shortened" in part
-            assert part.startswith("### `l4`")
+            assert "Shortened" in part.details
+            assert part.details.startswith("### `l4`")
 
     def test_closes_what_it_cuts_through(self) -> None:
         for part in shortened([self.PART] * 3):
-            assert part.count("```") % 2 == 0
-            assert part.count("<details>") == part.count("</details>")
+            assert part.details.count("```") % 2 == 0
+            assert part.details.count("<details>") == part.details.count("</details>")
 
     def test_cuts_no_line_in_two(self) -> None:
-        lines = set(self.PART.splitlines())
+        lines = set(self.DETAILS.splitlines())
         for part in shortened([self.PART] * 3):
-            kept = part.partition("\n```\n\n</details>")[0]
+            kept = part.details.partition("\n```\n\n</details>")[0]
             assert set(kept.splitlines()) <= lines
 
 

@@ -215,9 +215,10 @@ def _gaps(before: Json, after: Json) -> Iterator[str]:
         if plan.get("resources") is None:
             yield "resources (not listed in one of the plans: leave --no-resources out)"
             return
-        if missing := plan.get("resourcesMissing"):
-            yield f"resources ({missing})"
-            return
+    missing = [plan.get("resourcesMissing") or "" for plan in (before, after)]
+    if missing[0] != missing[1]:
+        yield f"resources ({missing[1] or missing[0]})"
+        return
     if not all("inputs" in row for plan in (before, after) for row in plan["resources"]):
         yield "inputs of the resources (a saved plan of an earlier version holds none; save it anew)"
 
@@ -482,8 +483,9 @@ def _resources(before: Json, after: Json) -> Iterator[Change]:
         {(row["type"], row["name"]): row for row in plan["resources"] if row["type"] != _STACK}
         for plan in (before, after)
     )
-    if len(old) != len(new):
-        yield Change("resources", "Resources", str(len(old)), str(len(new)), len(old), len(new))
+    counts = [len(plan["resources"]) for plan in (before, after)]
+    if counts[0] != counts[1]:
+        yield Change("resources", "Resources", str(counts[0]), str(counts[1]), counts[0], counts[1])
     for kind, name in sorted(old.keys() - new.keys()):
         yield Change("resources", f"- {kind}", name, "", name)
     for kind, name in sorted(new.keys() - old.keys()):

@@ -1,8 +1,8 @@
-"""A plan as the comment of a pull request: the verdict first, what changes, then the plan and, folded, the details."""
+"""A plan as the comment of a pull request: refusals and warnings first, then what changes; the plan itself is folded."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from infra.planning.plan import Plan
@@ -14,58 +14,69 @@ MARKER = "<!-- gemma4 plan {stack} -->"
 """First line of a comment: who updates comments in place finds its own by it."""
 WIDEST = 60
 """Characters of a value in a table: GitHub shows about 900 pixels."""
+_FOLDED = ("resources", "other")
+"""Sections of a comparison that are longer than what a reviewer reads first."""
 _TONES = {"better": " 🟢", "worse": " 🔴", "": ""}
-_VERDICTS = {"fits": "✅", "tight": "⚠️", "refused": "⛔"}
+VERDICTS = {"fits": "✅", "tight": "⚠️", "refused": "⛔"}
 
 
 def as_markdown(plan: Plan, resources: ResourceList | None, before: Mapping[str, Any] | None = None) -> str:
-    """The comment; `before` is another plan's JSON to compare with."""
-    parts = [MARKER.format(stack=plan.stack), f"### {_VERDICTS[plan.verdict.value]} `{plan.stack}`: {title(plan)}"]
-    parts += [f"- ⛔ **{fault.key}**: {_cell(_tail(str(fault)))}" for fault in plan.refusals]
-    if before is not None:
-        parts += _comparison(compare(before, as_json(plan, resources)), plan.stack)
-    parts.append(
-        _table(
-            ["", ""], [[f"**{name}**", "<br>".join(_cell(line) for line in lines)] for name, lines in plan_rows(plan)]
-        )
-    )
-    parts += [f"- ⚠️ **{fault.key}**: {_cell(_tail(str(fault)))}" for fault in plan.warnings]
+    """Return the comment. `before` is another plan's JSON to compare with; without it the plan stands open."""
+    parts = [MARKER.format(stack=plan.stack), f"### {VERDICTS[plan.verdict.value]} `{plan.stack}`: {title(plan)}"]
+    comparison = None if before is None else compare(before, as_json(plan, resources))
+    new = [change.new for change in comparison.changes if change.section == "warnings"] if comparison else []
+    faults = [("⛔", fault) for fault in plan.refusals] + [("⚠️", fault) for fault in plan.warnings]
+    lines = [f"- {sign} {'new, ' * (vars(fault) in new)}**{fault.key}**: {_tail(str(fault))}" for sign, fault in faults]
+    if lines:
+        parts.append("\n".join(map(_line, lines)))
+    rows = [[name, "<br>".join(_cell(line) for line in lines)] for name, lines in plan_rows(plan)]
+    table = _table(["part", f"plan of `{plan.stack}`"], rows)
+    if comparison is None:
+        parts.append(table)
+    else:
+        parts += _comparison(comparison, plan.stack)
+        parts.append(_folded("The whole plan", table))
     if not plan.refused:
         parts.append(_folded("Command", "```sh\n" + "\n".join([*wrapper_lines(plan), *command_lines(plan)]) + "\n```"))
     if resources is not None:
         listed = "\n".join(f"- {line}" for line in resource_lines(resources)) or resources.missing
-        parts.append(_folded(f"Resources: {len(resources.rows)}", listed))
+        parts.append(_folded(f"All resources: {len(resources.rows)}", listed))
     if plan.notes and not plan.refused:
         parts.append(_folded(f"Notes: {len(plan.notes)}", "\n".join(f"- {note}" for note in plan.notes)))
     return "\n\n".join(parts)
 
 
 def _comparison(comparison: Comparison, stack: str) -> Iterator[str]:
-    """Yield the comparison: its sentence, what happens to what runs, and a table; what has no row of its own is folded."""
+    """Yield the price, what happens to what runs, and the changes in tables; with none, one sentence."""
     if not comparison.changes:
         yield comparison.verdict
         return
-    yield comparison.price
+    yield f"**{comparison.price}**"
     if comparison.effects:
-        yield "\n".join(f"- {_cell(effect)}" for effect in comparison.effects)
+        yield "\n".join(f"- {_line(effect)}" for effect in comparison.effects)
     same = comparison.against == stack
     head = ["change", "before" if same else f"`{comparison.against}`", "after" if same else f"`{stack}`"]
-    folded = ("resources", "other")
-    if plain := [change for change in comparison.changes if change.section not in folded]:
-        yield _table(head, [_row(change) for change in plain])
-    for section in folded:
-        if changes := [change for change in comparison.changes if change.section == section]:
-            yield _folded(f"{SECTIONS[section]}: {len(changes)}", _table(head, [_row(change) for change in changes]))
+    told = [
+        change for change in comparison.changes if change.section == "warnings" and change.after
+    ]  # with the plan's own
+    if shown := [change for change in comparison.changes if change.section not in _FOLDED and change not in told]:
+        yield _changes(head, shown)
+    for section in _FOLDED:
+        if folded := [change for change in comparison.changes if change.section == section]:
+            yield _folded(f"Changes: {SECTIONS[section].lower()}, {len(folded)}", _changes(head, folded))
     if comparison.not_compared:
         yield f"Not compared: {'; '.join(comparison.not_compared)}."
 
 
-def _row(change: Change) -> list[str]:
-    before, after = change.brief(WIDEST)
-    return [_cell(change.subject), _cell(before), _cell(after) + _TONES[change.tone]]
+def _changes(head: Sequence[str], changes: Sequence[Change]) -> str:
+    rows = []
+    for change in changes:
+        before, after = change.brief(WIDEST)
+        rows.append([_cell(change.subject), _cell(before), _cell(after) + _TONES[change.tone]])
+    return _table(head, rows)
 
 
-def _table(head: list[str], rows: list[list[str]]) -> str:
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
@@ -76,6 +87,10 @@ def _folded(summary: str, body: str) -> str:
 
 def _tail(fault: str) -> str:
     return fault.partition(": ")[2]
+
+
+def _line(text: str) -> str:
+    return text.replace("\n", " ")
 
 
 def _cell(text: str) -> str:

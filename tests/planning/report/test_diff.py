@@ -396,7 +396,7 @@ class TestEverythingElse:
         assert found["A"] == ("", "1")
         assert found["May call"] == ("", "group:ml@example.com")
         assert found["May deploy"] == ("", "user:me@example.com")
-        assert found["Resources"] == ("3", "2")
+        assert found["Resources"] == ("4", "3")
         assert found["- gcp:compute/subnetwork:Subnetwork"] == ("network-subnet", "")
 
     def test_the_hash_is_no_news(self) -> None:
@@ -469,7 +469,7 @@ class TestHowItIsPrinted:
         marks = ["The whole stack: $0.00", "serving-service gets a new revision", "new: warning", "$/hour, whole stack"]
         assert [shown.index(mark) for mark in marks] == sorted(shown.index(mark) for mark in marks)
         comment = as_markdown(after, listed, before)
-        assert comment.index("The whole stack: $0.00") < comment.index("| change |") < comment.index("**Fits**")
+        assert comment.index("The whole stack: $0.00") < comment.index("| change |") < comment.index("The whole plan")
 
     def test_further_figures_are_counted_and_listed_where_nothing_else_changes(
         self, capsys: pytest.CaptureFixture[str]

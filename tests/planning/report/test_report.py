@@ -343,7 +343,7 @@ class TestComment:
 
     def test_the_change_comes_before_the_plan(self) -> None:
         comment = as_markdown(shipped("l4", serving__maxModelLen=4096), None, data("l4"))
-        assert comment.index("| change |") < comment.index("**Fits**")
+        assert comment.index("| change |") < comment.index("The whole plan")
         assert "| --max-model-len | 8192 | 4096 |" in comment
 
     def test_no_change_is_a_sentence(self) -> None:
