@@ -105,10 +105,10 @@ def resident_gib(model: Model) -> float:
 
 
 class TestResidentWeights:
-    @pytest.mark.parametrize("model", MODELS, ids=named)
-    def test_the_counts_give_the_sizes_that_were_seen(self, model: Model) -> None:
-        predicted, published = RESIDENT_GIB[model.id]
-        resident = resident_gib(model)
+    @pytest.mark.parametrize("model", RESIDENT_GIB)
+    def test_the_counts_give_the_sizes_that_were_seen(self, model: str) -> None:
+        predicted, published = RESIDENT_GIB[model]
+        resident = resident_gib(CATALOG.model(model))
         assert resident == pytest.approx(predicted, abs=0.006)
         if published is not None:
             assert 0.97 * published < resident < published
@@ -127,13 +127,9 @@ class TestResidentWeights:
 
 
 class TestModels:
-    def test_every_size_is_there_and_every_qat_checkpoint_that_google_published(self) -> None:
-        assert set(CATALOG.models) == set(RESIDENT_GIB)
-
-    @pytest.mark.parametrize("model", MODELS, ids=named)
-    def test_the_id_is_the_hub_name_in_lower_case(self, model: Model) -> None:
-        owner, _, name = model.hub_id.partition("/")
-        assert owner == "google"
+    @pytest.mark.parametrize("model", [row for row in MODELS if row.hub_id.startswith("google/")], ids=named)
+    def test_the_id_of_a_checkpoint_of_googles_is_its_hub_name_in_lower_case(self, model: Model) -> None:
+        name = model.hub_id.removeprefix("google/")
         assert model.id == name.removesuffix("-ct").lower()
         assert (model.weight_format is WeightFormat.W4A16) == name.endswith("-qat-w4a16-ct")
 
@@ -141,7 +137,7 @@ class TestModels:
     def test_the_drafter_is_that_of_the_same_size(self, model: Model) -> None:
         assistant = CATALOG.assistant_of(model.id)
         assert assistant is not None
-        assert assistant.id == f"{model.id.removesuffix('-qat-w4a16')}-assistant"
+        assert assistant.id == f"gemma-4-{model.architecture}-it-assistant"
         assert assistant.hub_id.lower() == f"google/{assistant.id}"
         assert assistant.parameters < CATALOG.architecture_of(model.id).parameters.total / 10
 

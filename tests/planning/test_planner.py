@@ -620,9 +620,9 @@ class TestNotes:
         assert not asked(weights__source="existing", weights__bucket="filled")
 
     @pytest.mark.parametrize("model", sorted(catalog().models))
-    def test_no_token_is_asked_for_where_nothing_is_gated(self, model: str) -> None:
-        assert not catalog().model(model).gated
-        assert not [note for note in plan({"model": model, "accelerator": "rtx-pro-6000"}).notes if "hfToken" in note]
+    def test_a_token_is_asked_for_exactly_where_the_model_is_gated(self, model: str) -> None:
+        notes = plan({"model": model, "accelerator": "rtx-pro-6000"}).notes
+        assert bool([note for note in notes if "hfToken" in note]) == catalog().model(model).gated
 
     @pytest.mark.parametrize("accelerator", ["v6e-1", "v6e-4", "l4"])
     @pytest.mark.parametrize("model", ["gemma-4-e2b-it", "gemma-4-e4b-it"])
@@ -815,7 +815,8 @@ class TestRecommendations:
     @pytest.mark.parametrize("users", [10**6, 10**400], ids=["a million", "400 digits"])
     def test_answer_enormous_numbers(self, users: int) -> None:
         found = recommend(Need(users=users))
-        assert (found.candidates, sum(found.rejected.values())) == ((), 81)
+        assert found.candidates == ()
+        assert sum(found.rejected.values()) == len(catalog().models) * len(catalog().accelerators)
 
     def test_call_measured_only_what_was(self) -> None:
         def measured(need: Need, machine: str) -> str:

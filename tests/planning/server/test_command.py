@@ -37,7 +37,7 @@ LARGEST_TENSORS = {
     "26b-a4b": 262144 * 2816 * 2,
     "31b": 262144 * 5376 * 2,
 }
-"""Bytes by size, from the shapes in the published configurations: embeddings of the layers, else of the tokens."""
+"""Bytes by architecture, from the shapes in the published configurations: embeddings of the layers, else of the tokens."""
 
 
 def plan(base: Mapping[str, Any], **typed: Any) -> Plan:
@@ -226,8 +226,7 @@ class TestTheServerFindsItsWeights:
         limit = json.loads(flags(pair)["--model-loader-extra-config"][0])["memory_limit"]
         assert flags(pair)["--load-format"] == ["runai_streamer"]
         assert isinstance(limit, int)  # vLLM refuses a float
-        size = next(size for size in LARGEST_TENSORS if f"-{size}-it" in model)
-        assert limit == max(4_000_000_000, LARGEST_TENSORS[size])
+        assert limit == max(4_000_000_000, LARGEST_TENSORS[catalog().model(model).architecture])
 
     def test_not_by_the_streamer_on_tpu(self) -> None:
         assert "--load-format" not in flags(TPU)
