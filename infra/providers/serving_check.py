@@ -86,7 +86,7 @@ class ServingCheckProvider(Provider):
             client = ServingClient(
                 props["url"],
                 token=lambda: tokens.token(props["url"]),
-                on_refusal=tokens.forget,
+                on_token_refused=tokens.forget,
                 prefix=props["path"],
             )
             log_tail = partial(_log_tail, session, props["log"])

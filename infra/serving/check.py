@@ -1,8 +1,7 @@
-"""Does the deployed server do what the plan says? Ready, the right one, an answer, tools, each modality, warm, measured.
+"""Checks that a deployed server does what the plan says: it is ready, answers, calls tools, takes each modality, is fast.
 
-Only the wait for readiness takes long patience. From the first healthy answer on, a failure is final within a minute and
-says at which stage, what the server answered, what the likely cause is and what to do: `/health` proves nothing about
-generating.
+Only the wait for readiness may take long. After the first healthy answer a failure is final within a minute. Its error says
+the stage, the server's answer, the likely cause and what to do. A healthy `/health` alone proves nothing about generating.
 """
 
 from __future__ import annotations
@@ -14,20 +13,21 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from infra.errors import Gemma4Error, ServingError
-from infra.serving import check_stages as probes
-from infra.serving import measure, samples
+from infra.serving import check_stages, measure, samples
 from infra.serving.client import ChatAnswer, ChatRequest, ServingClient
 from infra.serving.diagnosis import failure, quoted
 from infra.serving.expectation import CheckExpectation, CheckResult
-from infra.serving.readiness import MODELS, READY, Wait
-from infra.serving.server_errors import AnswerError, Refusal
+from infra.serving.readiness import MODELS, READY, ReadinessWait
+from infra.serving.server_errors import AnswerError, FailureKind
 
 __all__ = ["CheckExpectation", "CheckResult", "run_check"]
 
 RETRY_FOR_S = 30.0
-"""After the server was ready: how long an answer that may pass (a busy or vanishing instance) is asked for again."""
+"""After the server was ready: for how long a request is repeated that failed on a busy or vanishing instance."""
 RETRY_PAUSE_S = 3.0
-_PASSING = frozenset({Refusal.BUSY, Refusal.UNAVAILABLE, Refusal.UNREACHABLE, Refusal.CUT, Refusal.FORBIDDEN})
+_TRANSIENT = frozenset(
+    {FailureKind.BUSY, FailureKind.UNAVAILABLE, FailureKind.UNREACHABLE, FailureKind.CUT, FailureKind.FORBIDDEN}
+)
 
 Result = TypeVar("Result")
 
@@ -42,10 +42,10 @@ def run_check(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> CheckResult:
-    """Check a server from outside; ServingError tells stage, answer, likely cause and fix.
+    """Check a server from outside. Raises ServingError with the stage, the answer, the likely cause and the fix.
 
-    `log_tail` gives the server's last log lines; it is asked only after a failure, and its lines end the error.
-    `platform` is asked where the planned server did not come: why, in sentences, as far as what runs it knows.
+    `log_tail` returns the server's last log lines: it is called after a failure, and the error ends with them. `platform`
+    is called where the planned server did not come up and returns the platform's own reason, empty where it has none.
     """
     return _Check(client, expected, progress, log_tail, platform, clock, sleep).run()
 
@@ -64,8 +64,8 @@ class _Check:
     def run(self) -> CheckResult:
         started = self.clock()
         with self._failing_at("ready"):
-            ready_s = Wait(self.client, self.expected, self.progress, self.clock, self.sleep).until_ours()
-        self._probe()
+            ready_s = ReadinessWait(self.client, self.expected, self.progress, self.clock, self.sleep).until_ready()
+        self._ask_for_what_is_planned()
         with self._stage("metrics"):
             version = self._version()
             kv_tokens = self._noted(measure.kv_cache(self.client, self.expected))
@@ -89,16 +89,16 @@ class _Check:
             notes=tuple(self.notes),
         )
 
-    def _probe(self) -> None:
+    def _ask_for_what_is_planned(self) -> None:
         model, wanted = self.expected.model, self.expected
         with self._stage("chat"):
-            self.notes += probes.chat(self._ask, model)
+            self.notes += check_stages.chat(self._ask, model)
         if wanted.reasoning:
             with self._stage("reasoning"):
-                self.notes += probes.reasoning(self._ask, model)
+                self.notes += check_stages.reasoning(self._ask, model)
         if wanted.tools:
             with self._stage("tools"):
-                self.notes += probes.tools(self._ask, model)
+                self.notes += check_stages.tools(self._ask, model)
         for name, on, part in (
             ("image", wanted.image, samples.image_part),
             ("audio", wanted.audio, samples.audio_part),
@@ -106,10 +106,10 @@ class _Check:
         ):
             if on:
                 with self._stage(name):
-                    self.notes += probes.modality(self._ask, model, part())
+                    self.notes += check_stages.modality(self._ask, model, part())
 
     def _version(self) -> str:
-        """A server that does not say its version is still a good one."""
+        """Return vLLM's version; empty, with a note, where the server does not say it."""
         try:
             real = self.client.version()
         except AnswerError as error:
@@ -117,7 +117,7 @@ class _Check:
             return ""
         planned = self.expected.vllm_version
         if planned and real.partition("+")[0] != planned:
-            self.notes.append(f"vLLM {real} answers, planned was {planned}: predictions were made for the latter")
+            self.notes.append(f"vLLM {real} answers, {planned} was planned: the predictions are for {planned}")
         return real
 
     def _ask(self, request: ChatRequest) -> ChatAnswer:
@@ -131,12 +131,12 @@ class _Check:
             except AnswerError as error:
                 now = self.clock()
                 first = now if first is None else first
-                if error.refusal not in _PASSING or now - first > RETRY_FOR_S:
+                if error.kind not in _TRANSIENT or now - first > RETRY_FOR_S:
                     raise
                 self.progress(f"asking again in {RETRY_PAUSE_S:.0f} s: {error}")
             self.sleep(RETRY_PAUSE_S)
 
-    def _noted(self, found: tuple[Result, probes.Notes]) -> Result:
+    def _noted(self, found: tuple[Result, check_stages.Notes]) -> Result:
         self.notes += found[1]
         return found[0]
 
@@ -158,7 +158,7 @@ class _Check:
             raise ServingError(message, stage=failed.stage, status=failed.status) from None
 
     def _log_lines(self) -> Sequence[str]:
-        """A log that cannot be read must not hide what went wrong."""
+        """Return the server's last log lines. A log that cannot be read must not hide what went wrong."""
         try:
             return tuple(self.log_tail())
         except Gemma4Error as error:

@@ -1,8 +1,8 @@
-"""What a server must be able to do: answer, think apart, call a tool, take a picture, a sound, a clip.
+"""The stages of the serving check that ask for an answer: text, reasoning, a tool call, an image, a sound, a video.
 
-Each probe asks and judges. It returns notes for the reader, or raises ServingError where the server does not do what was
-planned. All questions are greedy (temperature 0), so that the same server gives the same verdict. None of them trusts
-the model's wit: an untrained model passes, since it is the deployment that is checked.
+Each function asks and judges. It returns notes for the reader, or raises ServingError where the server does not do what was
+planned. The temperature is always 0, so that the same server gives the same result. No stage depends on how good the
+model is: an untrained model passes, since it is the deployment that is checked.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from infra.errors import ServingError
 from infra.serving.client import ChatAnswer, ChatRequest
-from infra.serving.server_errors import AnswerError, Refusal, cleaned
+from infra.serving.server_errors import AnswerError, FailureKind, cleaned
 
 Ask = Callable[[ChatRequest], ChatAnswer]
 Notes = tuple[str, ...]
@@ -27,8 +27,8 @@ _WRITTEN_CALLS = [f'<|tool_call>call:{_TOOL}{{state:<|"|>{state}<|"|>}}<tool_cal
 
 
 def chat(ask: Ask, model: str) -> Notes:
-    """Text comes back. A model may end its answer at once, so the second question does not let it."""
-    question = ChatRequest(model, said("Answer with one word: ready."), ANSWER_TOKENS, temperature=0)
+    """Check that text comes back. A model may end its answer at once, so a second question forces a length."""
+    question = ChatRequest(model, user_message("Answer with one word: ready."), ANSWER_TOKENS, temperature=0)
     if _has_text(ask(question)):
         return ()
     answer = ask(_forced(question))
@@ -36,14 +36,14 @@ def chat(ask: Ask, model: str) -> Notes:
         raise ServingError(
             f"two answers held no text, the second one of {answer.completion_tokens} tokens, all of them special ones"
         )
-    return ("the model ended its first answer without a word; asked for more, it wrote some text",)
+    return ("the model ended its first answer without text; with a forced length it wrote some",)
 
 
 def reasoning(ask: Ask, model: str) -> Notes:
-    """Thinking comes back apart from the answer. Only the model can think, so its not doing so is a note."""
+    """Check that reasoning comes back apart from the answer. Whether it reasons is up to the model, so none is a note."""
     question = ChatRequest(
         model,
-        said("How many hours do 90 minutes have? Think first."),
+        user_message("How many hours do 90 minutes have? Think first."),
         ANSWER_TOKENS,
         temperature=0,
         extra={"chat_template_kwargs": {"enable_thinking": True}},
@@ -51,19 +51,19 @@ def reasoning(ask: Ask, model: str) -> Notes:
     answer = ask(question)
     if answer.reasoning.strip():
         return ()
-    return (f"asked to think, the model gave no reasoning apart from its answer within {ANSWER_TOKENS} tokens",)
+    return (f"asked to reason, the model gave no reasoning apart from its answer within {ANSWER_TOKENS} tokens",)
 
 
 def tools(ask: Ask, model: str) -> Notes:
-    """A forced call comes back parsed.
+    """Check that a forced tool call comes back parsed.
 
     vLLM leaves Gemma's own call syntax to the model even where a call is forced (0.32.0: the parser gemma4 sets no
-    grammar). So a model that does not write the call by itself is led to it by a choice of two written ones: then it is
-    the server's parser that is checked.
+    grammar). So a model that does not write the call by itself may only choose between two written ones: that checks the
+    server's parser.
     """
     question = ChatRequest(
         model,
-        said("Report the state of the server with the tool: it is ready."),
+        user_message("Report the state of the server with the tool: it is ready."),
         _CALL_TOKENS,
         temperature=0,
         tools=[_tool()],
@@ -72,7 +72,7 @@ def tools(ask: Ask, model: str) -> Notes:
     problem = _call_problem(ask(question))
     if not problem:
         return ()
-    led = ChatRequest(
+    limited = ChatRequest(
         model,
         question.messages,
         _CALL_TOKENS,
@@ -81,13 +81,15 @@ def tools(ask: Ask, model: str) -> Notes:
         tool_choice="required",
         extra={"structured_outputs": {"choice": _WRITTEN_CALLS}},
     )
-    if _call_problem(ask(led)):
+    if _call_problem(ask(limited)):
         raise ServingError(problem)
-    return ("tool calls are parsed, but the model wrote one only when led to it: expect few calls from this model",)
+    return (
+        "tool calls are parsed, but the model wrote one only when it had no choice: expect few calls from this model",
+    )
 
 
 def modality(ask: Ask, model: str, part: Mapping[str, Any]) -> Notes:
-    """A message with a picture, a sound or a clip is taken and answered."""
+    """Check that a message with an image, a sound or a video is accepted and answered."""
     content = [part, {"type": "text", "text": "What is this? Answer in one word."}]
     question = ChatRequest(model, [{"role": "user", "content": content}], ANSWER_TOKENS, temperature=0)
     if not _has_text(ask(question)) and not _has_text(ask(_forced(question))):
@@ -95,13 +97,13 @@ def modality(ask: Ask, model: str, part: Mapping[str, Any]) -> Notes:
     return ()
 
 
-def said(text: str) -> list[Mapping[str, Any]]:
-    """A conversation of one user message."""
+def user_message(text: str) -> list[Mapping[str, Any]]:
+    """Return a conversation of one user message."""
     return [{"role": "user", "content": text}]
 
 
 def forced_length(tokens: int) -> Mapping[str, Any]:
-    """Fields that make an answer exactly so long, whatever the model would like."""
+    """Return the fields that make an answer exactly `tokens` long."""
     return {"min_tokens": tokens, "ignore_eos": True}
 
 
@@ -113,7 +115,7 @@ def _forced(question: ChatRequest) -> ChatRequest:
 
 def _has_text(answer: ChatAnswer) -> bool:
     if not answer.completion_tokens:
-        raise AnswerError("an answer of no tokens at all came back.", refusal=Refusal.UNREADABLE, status=200)
+        raise AnswerError("an answer of no tokens at all came back.", kind=FailureKind.UNREADABLE, status=200)
     return bool((answer.content + answer.reasoning).strip())
 
 
@@ -129,9 +131,9 @@ def _tool() -> Mapping[str, Any]:
 
 
 def _call_problem(answer: ChatAnswer) -> str:
-    """Why the answer is not the call that was forced; empty where it is."""
+    """Return why the answer is not the forced call; empty where it is."""
     if not answer.tool_calls:
-        return f"the forced tool call came back as text: {cleaned(answer.content or answer.reasoning) or 'none at all'}"
+        return f"the forced tool call came back as text: {cleaned(answer.content or answer.reasoning) or 'no text'}"
     call = answer.tool_calls[0]
     if call.name != _TOOL:
         return f"the tool call names {call.name!r} in place of {_TOOL!r}"

@@ -1,8 +1,7 @@
-"""A client of vLLM's OpenAI-compatible server, behind Cloud Run's IAM, behind the gateway, or bare.
+"""A client of vLLM's OpenAI-compatible server, with or without Cloud Run's IAM and the gateway in front of it.
 
-It sends each request once and follows no redirect; whoever asks decides whether an answer is worth waiting for. The
-identity token is asked for before every request, goes into the Authorization header and nowhere else. One client serves
-one thread.
+It sends each request once and follows no redirect; the caller decides whether to repeat. It asks for the identity token
+before every request and writes it into the Authorization header and nowhere else. One client serves one thread.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from urllib.parse import urlsplit
 
 from infra.errors import ServingError
 from infra.serving.metrics import Metrics
-from infra.serving.server_errors import AnswerError, Refusal, cleaned, refused, unanswered
+from infra.serving.server_errors import AnswerError, FailureKind, cleaned, refused, unanswered
 from infra.serving.stream import ChatStream
 
 if TYPE_CHECKING:
@@ -29,8 +28,8 @@ _CHAT = "/v1/chat/completions"
 
 
 @dataclass(frozen=True)
-class Timeouts:
-    """Seconds to connect, for small questions, and for a completion to show its next byte.
+class ServingTimeouts:
+    """Seconds to connect, to the next byte of a small answer, and to the next byte of a completion.
 
     The first request of a new prompt length took 20 to 60 s on a Cloud Run L4 (third party, 2026).
     """
@@ -42,7 +41,7 @@ class Timeouts:
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A name that the server answers to, and the most tokens, prompt and answer together, that it takes."""
+    """A model name that the server serves, and the most tokens (prompt and answer together) that it takes."""
 
     name: str
     max_model_len: int | None
@@ -61,7 +60,7 @@ class ChatRequest:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def body(self) -> dict[str, Any]:
-        """As OpenAI's API spells it; what was not given is left to the server."""
+        """Return the request body of OpenAI's API; fields that were not given are left out."""
         body: dict[str, Any] = {"model": self.model, "messages": list(self.messages), "max_tokens": self.max_tokens}
         if self.temperature is not None:
             body["temperature"] = self.temperature
@@ -74,7 +73,7 @@ class ChatRequest:
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A call that the server parsed out of the model's answer; `arguments` should be a JSON object."""
+    """A tool call that the server parsed from the model's answer; `arguments` should be a JSON object."""
 
     name: str
     arguments: str
@@ -82,12 +81,11 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class ChatAnswer:
-    """A whole answer. vLLM's reasoning parser puts thinking into `reasoning`, apart from `content`."""
+    """A whole answer. vLLM's reasoning parser separates `reasoning` from `content`."""
 
     content: str
     reasoning: str
     tool_calls: tuple[ToolCall, ...]
-    finish_reason: str
     prompt_tokens: int
     completion_tokens: int
 
@@ -95,9 +93,8 @@ class ChatAnswer:
 class ServingClient:
     """`base_url` is the service's, without a path; `prefix` selects one slice behind a gateway, e.g. /slices/blue.
 
-    `on_refusal` is called when a token was refused, before the error is raised: the next one should be another.
-
-    ServingError where an identity token would travel unencrypted.
+    `on_token_refused` is called when the service refused a token, so that the next request gets another one. Raises
+    ServingError where an identity token would be sent unencrypted.
     """
 
     def __init__(
@@ -105,53 +102,49 @@ class ServingClient:
         base_url: str,
         *,
         token: Callable[[], str | None] | None = None,
-        on_refusal: Callable[[], None] = lambda: None,
+        on_token_refused: Callable[[], None] = lambda: None,
         prefix: str = "",
-        timeouts: Timeouts | None = None,
+        timeouts: ServingTimeouts | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         address = urlsplit(base_url)
         if address.scheme not in ("http", "https") or not address.hostname:
             raise ServingError(f"{base_url!r} is not the URL of a server. Write one like https://….run.app.")
         if token and address.scheme == "http" and address.hostname not in _LOOPBACK:
-            raise ServingError(f"{base_url} is not encrypted: anybody on the way could read the token. Use https://.")
+            raise ServingError(f"{base_url} is not encrypted: anybody in between could read the token. Use https://.")
         self.audience = f"{address.scheme}://{address.netloc}"
         self._root = base_url.rstrip("/") + prefix.rstrip("/")
         self._token = token
-        self._on_refusal = on_refusal
-        self._timeouts = timeouts or Timeouts()
+        self._on_token_refused = on_token_refused
+        self._timeouts = timeouts or ServingTimeouts()
         self._clock = clock
         self._http: requests.Session | None = None
 
     def health(self) -> None:
-        """AnswerError unless the server says that it is up; being up does not prove that it can generate."""
+        """Raise AnswerError unless the server says that it is up, which does not prove that it can generate."""
         self._get("/health")
 
     def version(self) -> str:
-        """vLLM's version, e.g. 0.32.0."""
+        """Return vLLM's version, e.g. 0.32.0."""
         return str(self._get_object("/version").get("version") or "")
 
     def models(self) -> tuple[ServedModel, ...]:
-        """Every name that the server answers to; the first is the one that its answers carry."""
+        """Return every model name that the server serves; the first one stands in its answers."""
         rows = self._get_object("/v1/models").get("data") or ()
         return tuple(ServedModel(str(row.get("id")), row.get("max_model_len")) for row in rows)
 
-    def metrics_text(self) -> str:
-        """/metrics in Prometheus' text format."""
-        return self._get("/metrics").text
-
     def metrics(self) -> Metrics:
-        """/metrics, read."""
-        return Metrics.parse(self.metrics_text())
+        """Return a reading of /metrics."""
+        return Metrics.parse(self._get("/metrics").text)
 
     def chat(self, request: ChatRequest) -> ChatAnswer:
-        """A whole answer at once."""
+        """Return the whole answer at once."""
         with self._sent("POST", _CHAT, request.body()) as response:
             return _answer(_object(response, self._what("POST", _CHAT)))
 
     @contextmanager
     def stream(self, request: ChatRequest) -> Iterator[ChatStream]:
-        """The answer as it is written: `with client.stream(request) as stream: for piece in stream: …`."""
+        """Yield the answer as it is written: `with client.stream(request) as stream: for piece in stream: …`."""
         body = request.body() | {"stream": True, "stream_options": {"include_usage": True}}
         started = self._clock()
         with self._sent("POST", _CHAT, body, stream=True) as response:
@@ -168,7 +161,7 @@ class ServingClient:
     def _sent(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, stream: bool = False
     ) -> Iterator[requests.Response]:
-        """A 200, or AnswerError; also for a connection that breaks while the caller reads."""
+        """Yield a response with status 200. Raises AnswerError, also where the connection breaks while the caller reads."""
         import requests
 
         self._http = self._http or requests.Session()
@@ -187,7 +180,7 @@ class ServingClient:
             ) as response:
                 if response.status_code != 200:
                     if response.status_code in (401, 403):
-                        self._on_refusal()
+                        self._on_token_refused()
                     raise refused(response, what, audience=self.audience, token_sent=bool(token))
                 yield response
         except requests.RequestException as error:
@@ -198,7 +191,7 @@ class ServingClient:
 
 
 def _bearer(token: str | None) -> Callable[[requests.PreparedRequest], requests.PreparedRequest]:
-    """Given as `auth` also without a token: else requests would send what a .netrc file has for the host."""
+    """Return `auth` for requests. Needed without a token too: else requests would send what ~/.netrc has for the host."""
 
     def signed(request: requests.PreparedRequest) -> requests.PreparedRequest:
         if token:
@@ -221,8 +214,8 @@ def _object(response: requests.Response, what: str) -> dict[str, Any]:
         payload = None
     if not isinstance(payload, dict):
         words = cleaned(response.text)
-        message = f"{what} answered 200, but with no JSON object: {words or 'an empty body'}. This is not vLLM."
-        raise AnswerError(message, refusal=Refusal.UNREADABLE, status=200, words=words)
+        message = f"{what} answered 200, but not with a JSON object: {words or 'an empty body'}. This is not vLLM."
+        raise AnswerError(message, kind=FailureKind.UNREADABLE, status=200, words=words)
     return payload
 
 
@@ -235,7 +228,6 @@ def _answer(payload: Mapping[str, Any]) -> ChatAnswer:
         content=message.get("content") or "",
         reasoning=message.get("reasoning") or "",
         tool_calls=tuple(ToolCall(str(call.get("name")), str(call.get("arguments"))) for call in calls),
-        finish_reason=choice.get("finish_reason") or "",
         prompt_tokens=int(usage.get("prompt_tokens") or 0),
         completion_tokens=int(usage.get("completion_tokens") or 0),
     )

@@ -1,4 +1,4 @@
-"""From what a server answered, and what it logged, to the likely cause and what to do about it."""
+"""Finds the likely cause of a failure, and the fix, from the server's answer and its log."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from infra.errors import ServingError
-from infra.serving.server_errors import AnswerError, Refusal, sentence
+from infra.serving.server_errors import AnswerError, FailureKind, sentence
 
 CANNOT_GENERATE = "the server is healthy but cannot generate"
 TAIL = 15
-"""Lines of a log that end an error."""
+"""The most log lines at the end of an error."""
 _WAITING = frozenset({"ready", "models"})
-_DIED = frozenset({Refusal.ENGINE_DEAD, Refusal.CUT, Refusal.UNREACHABLE, Refusal.UNAVAILABLE})
-"""How a server looks that took the request and broke on it."""
+_DIED = frozenset({FailureKind.ENGINE_DEAD, FailureKind.CUT, FailureKind.UNREACHABLE, FailureKind.UNAVAILABLE})
+"""What a server that broke on a request looks like from outside."""
 _ERROR = re.compile(r"\b(?!RuntimeError: Engine core initialization failed)\w*(?:Error|Exception): .*")
 _ECHO = re.compile(r"Ready condition status changed|Logs URL|For more troubleshooting guidance")
-"""Cloud Run writes a revision's condition into its log as well."""
+"""Lines in which Cloud Run repeats a revision's condition in its log."""
 
 
 @dataclass(frozen=True)
 class Cause:
-    """Applies where `pattern` is found in the error or in the log; the first row that applies is taken."""
+    """A likely cause and its fix. It applies where `pattern` is found in the error or in the log; the first one counts."""
 
     pattern: str
     likely: str
@@ -33,7 +33,7 @@ _DRIVER = "The line start_on_gpu in the log says which driver and which library 
 _BY_WORDS = (
     Cause(
         r"error 80[34]\b|unsupported display driver|forward compatibility was attempted",
-        "CUDA's compatibility library is in use on a driver or a GPU that it is not for",
+        "CUDA's compatibility library is in use on a driver or a GPU that it does not support",
         f"Write serving.cudaCompatibility: never, or always if it was never before. {_DRIVER}",
     ),
     Cause(
@@ -43,7 +43,7 @@ _BY_WORDS = (
     ),
     Cause(
         r"Memory limit of \d+ \w+ exceeded",
-        "the instance ran out of main memory, which Cloud Run stops it for",
+        "the instance ran out of main memory, so Cloud Run stopped it",
         "Raise scaling.memoryGib, or lower serving.cpuOffloadGb.",
     ),
     Cause(
@@ -148,27 +148,27 @@ _SLOW = Cause(
 
 
 def failure(stage: str, error: ServingError, log: Sequence[str] = (), platform: str = "") -> ServingError:
-    """The error that a user reads: stage, the server's answer, likely cause, fix. `log` helps to find the cause.
+    """Return the error that a user reads: stage, the server's answer, likely cause, fix. `log` helps to find the cause.
 
-    `platform` is what runs the server's own reason for it not to be there, with what to do: then no other is guessed.
+    `platform` is the platform's own reason why the server did not come up, with what to do: then no other is guessed.
     """
-    refusal = error.refusal if isinstance(error, AnswerError) else None
-    broke = stage not in _WAITING and (refusal in _DIED or (refusal is Refusal.FAILED and stage == "chat"))
+    kind = error.kind if isinstance(error, AnswerError) else None
+    broke = stage not in _WAITING and (kind in _DIED or (kind is FailureKind.FAILED and stage == "chat"))
     fact = f"{CANNOT_GENERATE}: {error}" if broke else str(error)
     parts = [f"serving check, stage {stage}: {sentence(fact)}"]
-    if error.status not in (401, 403):  # such an answer says itself which role is missing
-        # A healthy server's log is full of warnings that have nothing to do with a wrong answer.
+    if error.status not in (401, 403):  # such an answer already says which role is missing
+        # A healthy server's log is full of warnings that do not explain a wrong answer.
         words = "\n".join((str(error), *(log if broke or stage == "ready" else ())))
-        cause = _first(_BY_WORDS, words) if platform else _cause(stage, refusal, broke, words)
+        cause = _first(_BY_WORDS, words) if platform else _cause(stage, kind, broke, words)
         parts += [f"Likely: {cause.likely}. {cause.fix}"] if cause else []
         parts += [platform] if platform else []
     return ServingError(" ".join(parts), stage=stage, status=error.status)
 
 
 def start_failure(about: str, problem: str, log: Sequence[str], *, busy: str = "", serving: str = "") -> ServingError:
-    """The error for a new server that Cloud Run gave up: `problem` in Google's words, cause, fix, last log lines.
+    """Return the error for a new server that Cloud Run gave up: `problem` (Google's), cause, fix, last log lines.
 
-    `busy` is what the server was seen to do last, `serving` the revision that goes on without it.
+    `busy` is what the server did last, `serving` the older revision that goes on serving.
     """
     lines = telling(log)
     cause = _of_start(problem, lines, busy)
@@ -182,13 +182,15 @@ def start_failure(about: str, problem: str, log: Sequence[str], *, busy: str = "
 
 
 def quoted(lines: Sequence[str]) -> list[str]:
-    """A log's lines as the end of an error; nothing where there are none."""
+    """Return a log's lines as the end of an error; an empty list where there are none."""
     return ["The server's last log lines:", *(f"    {line}" for line in lines)] if lines else []
 
 
 def telling(log: Sequence[str]) -> list[str]:
-    """The last lines of a log, and before them the latest errors that they only refer to: vLLM writes some forty lines
-    about "the root cause above" below it."""
+    """Return the last lines of a log, and before them the latest errors further above.
+
+    vLLM writes some forty lines about "the root cause above" after the error itself.
+    """
     lines = [line for entry in log for line in entry.splitlines() if line.strip() and not _ECHO.match(line)]
     earlier = {found.group(): line for line in lines[:-TAIL] if (found := _ERROR.search(line))}
     shown = [*list(earlier.values())[-3:], *lines[-TAIL:]]
@@ -204,7 +206,7 @@ def _of_start(problem: str, lines: Sequence[str], busy: str) -> Cause | None:
         return found
     return Cause(
         "",
-        f"it was not done within the startup probe's window; last it was: {busy}",
+        f"it was not ready within the startup probe's window; the last thing it did: {busy}",
         "The plan's Start row says what takes the time and what shortens it.",
     )
 
@@ -213,15 +215,15 @@ def _first(causes: Sequence[Cause], words: str) -> Cause | None:
     return next((cause for cause in causes if re.search(cause.pattern, words, re.IGNORECASE)), None)
 
 
-def _cause(stage: str, refusal: Refusal | None, broke: bool, words: str) -> Cause:
+def _cause(stage: str, kind: FailureKind | None, broke: bool, words: str) -> Cause:
     if found := _first(_BY_WORDS, words):
         return found
     if stage == "models" and "still served" in words:
         return _STILL_OLD
     if broke:
         return _BROKE
-    if refusal is Refusal.BUSY:
+    if kind is FailureKind.BUSY:
         return _BUSY
-    if refusal is Refusal.SILENT:
+    if kind is FailureKind.SILENT:
         return _SLOW
     return _BY_STAGE.get(stage, _UNKNOWN)

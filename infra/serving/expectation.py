@@ -1,24 +1,23 @@
-"""What a check expects of a server and what it found: plain data, fit to be kept in a stack's state."""
+"""What the serving check expects of a server, and what it found: plain data that a stack's state can keep."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 SHORTEST_PROMPT = 32
-"""Tokens of the first warm-up prompt; each further one is four times as long."""
+"""Tokens of the shortest warm-up prompt; each further one is four times as long."""
 
 
 class CheckExpectation(BaseModel):
-    """What the plan promises. Times in seconds."""
+    """What the plan promises of one server."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
     model: str
     spec_hash: str = ""
-    """Served as a second name, so that an older server cannot pass for this one; empty: whoever answers is checked."""
+    """Served as a second model name, so that an older server is not taken for this one; empty: not compared."""
     max_model_len: int = 0
     """0: not compared."""
     tools: bool = False
@@ -35,7 +34,7 @@ class CheckExpectation(BaseModel):
     ready_timeout_s: float = 600.0
 
     def warm_up_lengths(self) -> tuple[int, ...]:
-        """Prompt lengths in tokens, from `SHORTEST_PROMPT` to the typical prompt or half of what the model takes."""
+        """Return prompt lengths in tokens, from `SHORTEST_PROMPT` to the typical prompt or half of `max_model_len`."""
         longest = min(self.prompt_tokens, self.max_model_len // 2 or self.prompt_tokens)
         lengths = [longest]
         step = SHORTEST_PROMPT
@@ -46,7 +45,7 @@ class CheckExpectation(BaseModel):
 
 
 class CheckResult(BaseModel):
-    """What the server really did. Keys that an older or newer program wrote are passed over."""
+    """What the server did. Keys that an older or newer program wrote are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -60,17 +59,12 @@ class CheckResult(BaseModel):
     prompt_tokens: int
     output_tokens: int
     kv_tokens: int | None
-    """Capacity of the KV cache as the server says it; None where it does not."""
+    """Capacity of the KV cache in tokens as the server says it; None where it does not."""
     predicted_kv_tokens: int | None
     duration_s: float
     """Seconds of the whole check, the wait for readiness included."""
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON data."""
+        """Return the result as plain JSON data."""
         return self.model_dump(mode="json")
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> CheckResult:
-        """From `to_dict`, also after a stay in Pulumi's state, which knows no integers."""
-        return cls.model_validate(dict(data))

@@ -1,6 +1,6 @@
-"""What a server that starts is busy with, read from its log: vLLM's own lines, by a small table.
+"""Tells from the log of a starting server what it is doing, by a table of vLLM's own lines.
 
-A line that the table does not know changes nothing: the log of another version is watched less closely, not wrongly.
+Lines that are not in the table are ignored: the log of another version is followed less closely, not wrongly.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _DOING = (
     (r"Initializing a V1 LLM engine|core engine proc\(s\)|vLLM server version", "engine starting"),
     (r"Starting new instance", "container starting"),
 )
-"""Lines of vLLM 0.32 and of Cloud Run (the last one), each with what they mean."""
+"""Lines of vLLM 0.32 and of Cloud Run (the last row), each with its meaning."""
 
 
 def doing(lines: Sequence[str]) -> str:
-    """What the newest line that says so is about; `lines` stand in the order they were written. Empty when none does.
+    """Return what the newest known line means, empty where none is known. `lines` are in the order of their writing.
 
     Progress bars overwrite themselves, so one entry may hold several states: the last one counts.
     """

@@ -1,6 +1,6 @@
-"""vLLM's `/metrics`: the Prometheus text format, as far as vLLM writes it, and the figures that a check reads from it.
+"""Reads vLLM's `/metrics`: samples in Prometheus' text format, and the size of the KV cache among them.
 
-The format is one line a sample; reading it takes less code than looking after one more pinned dependency would.
+The format has one sample a line; a parser of it is shorter than one more pinned dependency is worth.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ESCAPED = re.compile(r"\\(.)")
 
 @dataclass(frozen=True)
 class Sample:
-    """One line: a number with its labels. Counters end in `_total`, histograms in `_bucket`, `_sum` and `_count`."""
+    """One line: a number with its labels."""
 
     name: str
     labels: Mapping[str, str]
@@ -28,58 +28,24 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class CacheConfig:
-    """The KV cache that the engine allocated; None where this server's version does not say.
-
-    `kv_tokens` is the capacity that vLLM logs at start; it is not `num_gpu_blocks * block_size`, since layers with a
-    sliding window share the pool.
-    """
-
-    kv_tokens: int | None
-    num_gpu_blocks: int | None
-    block_size: int | None
-    cache_dtype: str
-
-
-@dataclass(frozen=True)
 class Metrics:
-    """One reading of `/metrics`. Of several engines behind one address, the last one to answer is what it shows."""
+    """One reading of `/metrics`. Behind an address with several servers it is that of the server that answered."""
 
     samples: tuple[Sample, ...]
 
     @classmethod
     def parse(cls, text: str) -> Metrics:
-        """Comments and lines that are no samples are passed over: a server may write more than we know."""
+        """Read every sample; comments and lines that are not samples are skipped."""
         return cls(tuple(sample for line in text.splitlines() if (sample := _sample(line)) is not None))
 
-    def total(self, name: str, **labels: str) -> float | None:
-        """The sum over all samples of that name which carry these labels; None where there is none."""
-        found = [
-            sample.value
-            for sample in self.samples
-            if sample.name == name and all(sample.labels.get(key) == value for key, value in labels.items())
-        ]
-        return sum(found) if found else None
+    def kv_cache_tokens(self) -> int | None:
+        """Return the capacity of the KV cache in tokens, as vLLM logs it at its start; None where this version does not say.
 
-    def counters(self) -> Mapping[str, float]:
-        """Every vLLM counter by name, summed over its labels."""
-        totals: dict[str, float] = {}
-        for sample in self.samples:
-            if sample.name.startswith("vllm:") and sample.name.endswith("_total"):
-                totals[sample.name] = totals.get(sample.name, 0.0) + sample.value
-        return MappingProxyType(totals)
-
-    def cache_config(self) -> CacheConfig | None:
-        """What `vllm:cache_config_info` says, None where this server does not have it."""
-        labels = next((sample.labels for sample in self.samples if sample.name == CACHE_CONFIG), None)
-        if labels is None:
-            return None
-        return CacheConfig(
-            kv_tokens=_whole(labels.get("kv_cache_size_tokens")),
-            num_gpu_blocks=_whole(labels.get("num_gpu_blocks")),
-            block_size=_whole(labels.get("block_size")),
-            cache_dtype=labels.get("cache_dtype", ""),
-        )
+        It is not `num_gpu_blocks * block_size`, since layers with a sliding window share the pool.
+        """
+        labels = next((sample.labels for sample in self.samples if sample.name == CACHE_CONFIG), {})
+        tokens = labels.get("kv_cache_size_tokens", "")
+        return int(tokens) if tokens.isdecimal() else None  # vLLM writes `None` for what it has not decided
 
 
 def _sample(line: str) -> Sample | None:
@@ -88,7 +54,7 @@ def _sample(line: str) -> Sample | None:
         return None
     name, labels, value = match.groups()
     try:
-        number = float(value)  # also NaN, +Inf and -Inf, as the format spells them
+        number = float(value)  # also NaN, +Inf and -Inf, as the format writes them
     except ValueError:
         return None
     pairs = {key: _ESCAPED.sub(_unescaped, text) for key, text in _LABEL.findall(labels or "")}
@@ -97,8 +63,3 @@ def _sample(line: str) -> Sample | None:
 
 def _unescaped(match: re.Match[str]) -> str:
     return "\n" if match.group(1) == "n" else match.group(1)
-
-
-def _whole(text: str | None) -> int | None:
-    """vLLM writes `None` for what it has not decided."""
-    return int(text) if text is not None and text.isdecimal() else None

@@ -1,7 +1,7 @@
-"""Waits until the server that was planned answers: not only any server, and not longer than it may take.
+"""Waits until the planned server answers, and not an older one, for a limited time.
 
-Until then everything that a start looks like from outside is waited for: silence, refused connections, 503, an older
-server, a refused token whose grant is fresh. What no start looks like fails at once.
+A server that starts may not answer, refuse connections, answer 503, refuse a token whose grant is fresh, or be an older
+server that still runs: all of these are waited for. Any other answer fails at once.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from dataclasses import dataclass
 from infra.errors import GoogleError, ServingError
 from infra.serving.client import ServedModel, ServingClient
 from infra.serving.expectation import CheckExpectation
-from infra.serving.server_errors import AnswerError, Refusal
+from infra.serving.server_errors import AnswerError, FailureKind
 
 GRACE_S = 300.0
-"""A fresh grant of run.invoker may take minutes to count, a fresh address to be known."""
+"""A fresh grant of run.invoker may take minutes to count, and so may a fresh address."""
 POLL_S = 5.0
 SHOW_EVERY_S = 15.0
 READY, MODELS = "ready", "models"
 
-_NO_START = frozenset({Refusal.REJECTED, Refusal.UNREADABLE})
-_FRESH = frozenset({Refusal.FORBIDDEN, Refusal.NOT_FOUND})
+_NEVER_AT_A_START = frozenset({FailureKind.REJECTED, FailureKind.UNREADABLE})
+_FRESH = frozenset({FailureKind.FORBIDDEN, FailureKind.NOT_FOUND})
 
 
 @dataclass(frozen=True)
 class _Obstacle:
-    """Why the server is not ready: `stage` is where a check that gives up would say it failed."""
+    """Why the server is not ready yet. `stage` is the stage of the error if the wait ends here; `fresh`: a grant may be new."""
 
     error: ServingError
     stage: str
@@ -34,8 +34,8 @@ class _Obstacle:
 
 
 @dataclass
-class Wait:
-    """`progress` takes one line; `clock` counts seconds, `sleep` waits for some."""
+class ReadinessWait:
+    """Waits for the `expected` server. `progress` gets one line at a time."""
 
     client: ServingClient
     expected: CheckExpectation
@@ -43,8 +43,8 @@ class Wait:
     clock: Callable[[], float]
     sleep: Callable[[float], None]
 
-    def until_ours(self) -> float:
-        """Seconds that it took; ServingError with its `stage` set where the server is wrong or does not come."""
+    def until_ready(self) -> float:
+        """Wait, and return the seconds it took. Raises ServingError with its `stage` where another or no server comes."""
         started = self.clock()
         fresh_since: float | None = None
         shown = -SHOW_EVERY_S
@@ -75,13 +75,13 @@ class Wait:
                 raise
             return _Obstacle(ServingError(str(error), status=error.status), stage, fresh=True)
         except AnswerError as error:
-            if error.refusal in _NO_START:
+            if error.kind in _NEVER_AT_A_START:
                 raise ServingError(str(error), stage=stage, status=error.status) from None
-            return _Obstacle(error, stage, fresh=error.refusal in _FRESH)
-        return self._whose(served)
+            return _Obstacle(error, stage, fresh=error.kind in _FRESH)
+        return self._obstacle_in(served)
 
-    def _whose(self, served: Sequence[ServedModel]) -> _Obstacle | None:
-        """None if the server is ours; an obstacle while it may be an older one; ServingError if it will never be."""
+    def _obstacle_in(self, served: Sequence[ServedModel]) -> _Obstacle | None:
+        """Return None if this is the planned server, an obstacle if it may be an older one. Raises ServingError otherwise."""
         names = {model.name: model for model in served}
         listed = ", ".join(names) or "no model"
         if self.expected.spec_hash and self.expected.spec_hash not in names:

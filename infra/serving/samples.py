@@ -1,4 +1,4 @@
-"""Small inputs for a server, made here so that nothing is downloaded: a picture, a sound, a clip, unique prompts."""
+"""Makes small inputs for a server, so that nothing has to be downloaded: an image, a sound, a video, unique prompts."""
 
 from __future__ import annotations
 
@@ -19,29 +19,32 @@ _SYLLABLES = ("ba", "co", "di", "fu", "ge", "hy", "ka", "lo", "mi", "nu", "pe", 
 
 
 def image_part() -> Mapping[str, Any]:
-    """A picture of two colours, as a part of a chat message."""
+    """Return an image of two colours, as a part of a chat message."""
     return {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{_base64(png(_PIXELS, 0.5))}"}}
 
 
 def audio_part() -> Mapping[str, Any]:
-    """One second of a 440 Hz tone."""
+    """Return one second of a 440 Hz tone, as a part of a chat message."""
     return {"type": "input_audio", "input_audio": {"data": _base64(wav(1.0)), "format": "wav"}}
 
 
 def video_part() -> Mapping[str, Any]:
-    """Four frames. vLLM takes frames joined by commas as video/jpeg and decodes each by its own header, so PNG will do
-    (tried on 0.32.0); a real container format could not be written without a codec."""
+    """Return a video of four frames, as a part of a chat message.
+
+    vLLM takes frames joined by commas as video/jpeg and decodes each by its own header, so PNG works (tried on 0.32.0). A
+    real video format would need a codec.
+    """
     frames = ",".join(_base64(png(_PIXELS, (number + 1) / (_FRAMES + 1))) for number in range(_FRAMES))
     return {"type": "video_url", "video_url": {"url": f"data:video/jpeg;base64,{frames}"}}
 
 
 def prompt_of(words: int) -> str:
-    """Random words: no two prompts share a prefix, so that no cache answers in the model's place."""
+    """Return random words: no two prompts share a prefix, so that no prefix cache answers for the model."""
     return " ".join("".join(random.choices(_SYLLABLES, k=3)) for _ in range(words))  # noqa: S311 - no secret
 
 
 def png(pixels: int, share: float) -> bytes:
-    """A square of `pixels` by `pixels`: red above, blue below `share` of its height."""
+    """Return a PNG of `pixels` by `pixels`: red above `share` of its height, blue below."""
     top = round(pixels * share)
     rows = b"".join(b"\0" + bytes((200, 40, 40) if row < top else (40, 40, 200)) * pixels for row in range(pixels))
     header = struct.pack(">IIBBBBB", pixels, pixels, 8, 2, 0, 0, 0)
@@ -50,7 +53,7 @@ def png(pixels: int, share: float) -> bytes:
 
 
 def wav(seconds: float) -> bytes:
-    """Mono, 16 bit, 16 kHz."""
+    """Return a tone as WAV: mono, 16 bit, 16 kHz."""
     count = round(seconds * _SAMPLE_RATE)
     tone = (round(8000 * math.sin(2 * math.pi * 440 * number / _SAMPLE_RATE)) for number in range(count))
     buffer = io.BytesIO()

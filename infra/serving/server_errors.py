@@ -1,7 +1,7 @@
-"""What a server's refusal means: vLLM's own errors, the gateway's, Cloud Run's front end, and silence, told apart.
+"""Turns a request without a usable answer into an `AnswerError`: what happened, what it means, and of which kind it is.
 
-Every one of them becomes an `AnswerError`: one sentence of fact and consequence, and a kind that decides whether
-waiting can help. What the server said is cut short and cleaned of secrets before anybody reads it.
+It tells apart errors of vLLM, of the gateway and of Cloud Run's front end, and servers that do not answer. The kind decides
+whether waiting can help. The server's own text is cut short and cleaned of secrets.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ KEPT = 300  # characters of a server's own words
 _SECRETS = re.compile(r"hf_[A-Za-z0-9]{8,}|ya29\.[\w.-]+|eyJ[\w-]+\.[\w-]+\.[\w-]*|(?i:bearer)\s+\S+")
 
 
-class Refusal(StrEnum):
-    """Why there is no answer to a request."""
+class FailureKind(StrEnum):
+    """Why a request got no usable answer."""
 
     UNREACHABLE = "unreachable"
-    """Nobody listens at the address, or its name is unknown."""
+    """No server listens at the address, or the host name is unknown."""
     SILENT = "silent"
     """Connected, but no byte came in time."""
     CUT = "cut"
@@ -48,49 +48,49 @@ class Refusal(StrEnum):
 
 
 class AnswerError(ServingError):
-    """No usable answer. `status` is the HTTP status, 0 without one; `words` is what the server said, cleaned."""
+    """A request without a usable answer. `status` is the HTTP status, 0 without one; `words` is the server's text, cleaned."""
 
-    def __init__(self, message: str, *, refusal: Refusal, status: int = 0, words: str = "") -> None:
+    def __init__(self, message: str, *, kind: FailureKind, status: int = 0, words: str = "") -> None:
         super().__init__(message, status=status)
-        self.refusal = refusal
+        self.kind = kind
         self.words = words
 
 
 def refused(response: requests.Response, what: str, *, audience: str, token_sent: bool) -> AnswerError:
-    """The error for an answer other than 200; `what` names the request, e.g. `GET https://…/health`."""
+    """Return the error for an answer other than 200. `what` names the request, e.g. `GET https://…/health`."""
     status, body = response.status_code, response.text
     words = server_words(body)
-    refusal = _refusal_of(status, body)
+    kind = _kind_of(status, body)
     fact = f"{what} answered {status}" + (f": {words}" if words else ".")
-    meaning = _meaning(refusal, status, audience=audience, token_sent=token_sent, own=_error_of(body) is not None)
-    return AnswerError(" ".join(filter(None, (sentence(fact), meaning))), refusal=refusal, status=status, words=words)
+    meaning = _meaning(kind, status, audience=audience, token_sent=token_sent, own=_error_of(body) is not None)
+    return AnswerError(" ".join(filter(None, (sentence(fact), meaning))), kind=kind, status=status, words=words)
 
 
 def unanswered(error: requests.RequestException, what: str) -> AnswerError:
-    """The error for a request that got no answer at all."""
+    """Return the error for a request that got no answer at all."""
     import requests
 
     reason = str(error)
     if isinstance(error, requests.ConnectTimeout) or "Connection refused" in reason:
         message = f"{what}: nothing listens there: the server has not started to listen yet, or it has exited."
-        return AnswerError(message, refusal=Refusal.UNREACHABLE)
+        return AnswerError(message, kind=FailureKind.UNREACHABLE)
     if "NameResolution" in reason or "resolve" in reason:
-        return AnswerError(f"{what}: the host name is unknown.", refusal=Refusal.UNREACHABLE)
+        return AnswerError(f"{what}: the host name is unknown.", kind=FailureKind.UNREACHABLE)
     if isinstance(error, requests.Timeout) or "Read timed out" in reason:
-        return AnswerError(f"{what}: the server took the request and said nothing in time.", refusal=Refusal.SILENT)
+        return AnswerError(f"{what}: the server took the request and said nothing in time.", kind=FailureKind.SILENT)
     if isinstance(error, requests.exceptions.SSLError):
-        return AnswerError(f"{what}: no trusted TLS connection ({cleaned(reason)}).", refusal=Refusal.REJECTED)
-    return AnswerError(f"{what}: the connection broke before the answer ended.", refusal=Refusal.CUT)
+        return AnswerError(f"{what}: no trusted TLS connection ({cleaned(reason)}).", kind=FailureKind.REJECTED)
+    return AnswerError(f"{what}: the connection broke before the answer ended.", kind=FailureKind.CUT)
 
 
 def engine_failed(payload: Mapping[str, Any], what: str) -> AnswerError:
-    """The error that vLLM writes into a stream which had begun with 200."""
+    """Return the error that vLLM wrote into a stream after it had begun with 200."""
     words = server_words(json.dumps(payload))
-    return AnswerError(f"{what} broke off: {sentence(words)}", refusal=Refusal.ENGINE_DEAD, status=500, words=words)
+    return AnswerError(f"{what} broke off: {sentence(words)}", kind=FailureKind.ENGINE_DEAD, status=500, words=words)
 
 
 def server_words(body: str) -> str:
-    """The message of vLLM's or the gateway's JSON error, else the text of the page; cleaned."""
+    """Return the message of vLLM's or the gateway's JSON error, else the text of the page; cleaned."""
     error = _error_of(body)
     if isinstance(error, Mapping):
         return cleaned(str(error.get("message") or error))
@@ -98,33 +98,35 @@ def server_words(body: str) -> str:
 
 
 def cleaned(text: str) -> str:
-    """One printable line without tokens, at most `KEPT` characters."""
+    """Return the text as one printable line without secrets, at most `KEPT` characters."""
     line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
     line = _SECRETS.sub("[secret]", line)
     return line if len(line) <= KEPT else f"{line[:KEPT]}…"
 
 
 def sentence(text: str) -> str:
-    """`text` with an end."""
+    """Return the text, ended by a full stop where it has no end."""
     return text if text.endswith((".", "!", "…")) else f"{text}."
 
 
-def _refusal_of(status: int, body: str) -> Refusal:
-    if status in (401, 403) and not _own_key(body):
-        return Refusal.FORBIDDEN
+def _kind_of(status: int, body: str) -> FailureKind:
+    if status in (401, 403) and _error_of(body) != "Unauthorized":  # which vLLM answers to a wrong API key
+        return FailureKind.FORBIDDEN
     if status == 500:
-        return Refusal.ENGINE_DEAD if "EngineCore" in body or "EngineDead" in body else Refusal.FAILED
-    known = {404: Refusal.NOT_FOUND, 429: Refusal.BUSY} | dict.fromkeys((502, 503, 504), Refusal.UNAVAILABLE)
-    return known.get(status, Refusal.FAILED if status > 500 else Refusal.REJECTED)
+        return FailureKind.ENGINE_DEAD if "EngineCore" in body or "EngineDead" in body else FailureKind.FAILED
+    known = {404: FailureKind.NOT_FOUND, 429: FailureKind.BUSY} | dict.fromkeys(
+        (502, 503, 504), FailureKind.UNAVAILABLE
+    )
+    return known.get(status, FailureKind.FAILED if status > 500 else FailureKind.REJECTED)
 
 
-def _meaning(refusal: Refusal, status: int, *, audience: str, token_sent: bool, own: bool) -> str:
-    """What the answer means and what helps; `own` says that vLLM or the gateway wrote it, not Google's front end."""
-    if refusal is Refusal.FORBIDDEN and not token_sent:
-        return "No identity token was sent, and the service lets nobody in without one: sign in, or name the invoker."
-    if refusal is Refusal.FORBIDDEN:
+def _meaning(kind: FailureKind, status: int, *, audience: str, token_sent: bool, own: bool) -> str:
+    """Return what the answer means and what helps. `own`: vLLM or the gateway wrote it, not Google's front end."""
+    if kind is FailureKind.FORBIDDEN and not token_sent:
+        return "No identity token was sent, and the service needs one: sign in, or name the invoker."
+    if kind is FailureKind.FORBIDDEN:
         return (
-            "The service did not take the identity token: its account needs roles/run.invoker on the service, and its "
+            "The service did not accept the identity token: its account needs roles/run.invoker on the service, and its "
             f"audience must be {audience} (the base URL, without a path)."
         )
     if status in (401, 403):
@@ -132,23 +134,19 @@ def _meaning(refusal: Refusal, status: int, *, audience: str, token_sent: bool, 
             "vLLM asks for its own API key on the header that the identity token needs: remove api-key from vllmArgs "
             "and VLLM_API_KEY from serving.env."
         )
-    if refusal is Refusal.NOT_FOUND and not own:
+    if kind is FailureKind.NOT_FOUND and not own:
         return "Nothing is served at this address: a wrong URL or slice name, or a service with internal ingress."
-    if refusal is Refusal.BUSY and not own:
+    if kind is FailureKind.BUSY and not own:
         return "Cloud Run had no instance free: one is starting, or scaling.maxInstances is reached."
-    if refusal is Refusal.UNAVAILABLE and not own:
+    if kind is FailureKind.UNAVAILABLE and not own:
         return "Cloud Run has no instance that answers: it is starting, or its container has exited."
     if 300 <= status < 400:
         return "A redirect means that something else, such as a sign-in page, stands before the server."
     return ""
 
 
-def _own_key(body: str) -> bool:
-    return bool(_error_of(body) == "Unauthorized")
-
-
 def _error_of(body: str) -> Any:
-    """The `error` of a JSON body; None where there is none."""
+    """Return the `error` of a JSON body; None where there is none."""
     try:
         payload = json.loads(body)
     except ValueError:

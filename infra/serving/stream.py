@@ -1,4 +1,4 @@
-"""A streamed chat completion: server-sent events as they arrive, and the times that its user feels."""
+"""Reads a streamed chat completion: server-sent events as they arrive, and the times between them."""
 
 from __future__ import annotations
 
@@ -9,34 +9,33 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from infra.serving.server_errors import AnswerError, Refusal, cleaned, engine_failed
+from infra.serving.server_errors import AnswerError, FailureKind, cleaned, engine_failed
 
 
 @dataclass(frozen=True)
 class Piece:
-    """What one event adds to the answer."""
+    """The text that one event adds to the answer."""
 
     content: str = ""
     reasoning: str = ""
-    finish_reason: str = ""
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Times of one streamed answer, in seconds since the request was sent. A piece may carry several tokens."""
+    """Times of one streamed answer, in seconds since the request was sent. A piece may hold several tokens."""
 
     ttft_s: float
-    """To the first piece with text."""
+    """Until the first piece with text."""
     gaps_s: tuple[float, ...]
     """Between one piece with text and the next: the inter-token latency where each piece is one token."""
     total_s: float
     prompt_tokens: int
     output_tokens: int
-    """As the server counts them; the number of pieces where it does not say."""
+    """The server's count; the number of pieces with text where it gives none."""
 
     @property
     def decode_tokens_per_second(self) -> float | None:
-        """Tokens after the first, over the time they took; None where the stream came in one go or was too short."""
+        """Tokens after the first, over the time they took; None where the stream came at once or was too short."""
         decoding_s = sum(self.gaps_s)
         if self.output_tokens < 2 or len(self.gaps_s) < 2 or decoding_s <= 0:
             return None
@@ -44,9 +43,9 @@ class Timing:
 
 
 class ChatStream:
-    """Iterate once for the pieces; afterwards `timing` is there.
+    """The pieces of an answer, to be iterated once; `timing` is complete afterwards.
 
-    AnswerError where the engine fails in the middle or the stream ends without its end mark.
+    Iterating raises AnswerError where the engine fails in the middle or the stream ends without its end mark.
     """
 
     def __init__(
@@ -92,7 +91,7 @@ class ChatStream:
             if "error" in event:
                 raise engine_failed(event, self._what)
             yield event
-        raise AnswerError(f"{self._what}: the stream ended before its end mark.", refusal=Refusal.CUT)
+        raise AnswerError(f"{self._what}: the stream ended before its end mark.", kind=FailureKind.CUT)
 
 
 def _parsed(data: bytes, what: str) -> dict[str, Any]:
@@ -102,7 +101,7 @@ def _parsed(data: bytes, what: str) -> dict[str, Any]:
         event = None
     if not isinstance(event, dict):
         words = cleaned(data.decode(errors="replace"))
-        raise AnswerError(f"{what} sent an event that is no JSON: {words}", refusal=Refusal.UNREADABLE, words=words)
+        raise AnswerError(f"{what} sent an event that is not JSON: {words}", kind=FailureKind.UNREADABLE, words=words)
     return event
 
 
@@ -112,5 +111,4 @@ def _pieces(event: Mapping[str, Any]) -> Iterator[Piece]:
         yield Piece(
             content=delta.get("content") or "",
             reasoning=delta.get("reasoning") or "",
-            finish_reason=choice.get("finish_reason") or "",
         )

@@ -25,7 +25,7 @@ Mode = Literal[
     "cannot generate",  # healthy until the first completion: 500, then gone
     "empty",  # special tokens only
     "quiet",  # ends its answers at once unless made to write
-    "untrained",  # writes a tool call only when led to it
+    "untrained",  # writes a tool call only when it has no choice
     "no tools",  # never parses a call
     "no tool flags",
     "no images",

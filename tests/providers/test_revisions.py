@@ -335,7 +335,7 @@ class TestAFailure:
     def test_of_a_server_that_was_still_loading_names_the_window(self, fake: FakeGoogle, stack: ServiceStack) -> None:
         fake.run.start_next_revision(LOADING[:1] * 9, failure="The startup probe failed.")
         (error,) = (error for error in stack.up().errors if error.startswith("watch"))
-        assert "not done within the startup probe's window; last it was: loading weights, 50 %" in error
+        assert "not ready within the startup probe's window; the last thing it did: loading weights, 50 %" in error
 
     def test_guesses_nothing_from_a_log_that_cannot_be_read(self, fake: FakeGoogle, stack: ServiceStack) -> None:
         fake.run.start_next_revision(LOADING, failure="The startup probe failed.")

@@ -98,13 +98,13 @@ class TestARightServerPasses:
     def test_even_one_whose_model_knows_nothing(self, server: FakeVllm) -> None:
         server.mode = "untrained"
         (note,) = check(server).notes
-        assert "only when led to it" in note
+        assert "only when it had no choice" in note
         led = server.sent("/v1/chat/completions")[3]
         assert led["tool_choice"] == "required", "vLLM refuses a named tool together with a constraint"
 
     def test_even_one_that_ends_its_answers_at_once(self, server: FakeVllm) -> None:
         server.mode = "quiet"
-        assert any("without a word" in note for note in check(server, tools=False, reasoning=False).notes)
+        assert any("without text" in note for note in check(server, tools=False, reasoning=False).notes)
 
     def test_with_a_note_where_the_cache_is_not_as_predicted(self, server: FakeVllm) -> None:
         server.kv_tokens = 20_000
@@ -120,14 +120,14 @@ class TestARightServerPasses:
 
     def test_with_a_note_where_another_version_answers(self, server: FakeVllm) -> None:
         server.version = "0.33.0"
-        assert check(server).notes == ("vLLM 0.33.0 answers, planned was 0.32.0: predictions were made for the latter",)
+        assert check(server).notes == ("vLLM 0.33.0 answers, 0.32.0 was planned: the predictions are for 0.32.0",)
         server.version = "0.32.0+cpu"
         assert check(server).notes == ()
 
     def test_with_a_result_that_survives_a_state_without_integers(self, server: FakeVllm) -> None:
         result = check(server)
         kept = json.loads(json.dumps(result.to_dict()), parse_int=float)
-        assert CheckResult.from_dict(kept | {"written by a later version": 1}) == result
+        assert CheckResult.model_validate(kept | {"written by a later version": 1}) == result
 
 
 class TestWarmUp:
@@ -262,13 +262,13 @@ class TestAWrongServerFailsAtOnce:
                 "RuntimeError: Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before calling "
                 "NumCudaDevices() that might have already set an error? Error 803: system has unsupported display driver / "
                 "cuda driver combination",
-                "Likely: CUDA's compatibility library is in use on a driver or a GPU that it is not for. "
+                "Likely: CUDA's compatibility library is in use on a driver or a GPU that it does not support. "
                 "Write serving.cudaCompatibility: never",
             ),
             (
                 "NumCudaDevices() that might have already set an error? Error 804: forward compatibility was attempted on "
                 "non supported HW",
-                "Likely: CUDA's compatibility library is in use on a driver or a GPU that it is not for.",
+                "Likely: CUDA's compatibility library is in use on a driver or a GPU that it does not support.",
             ),
             (
                 "RuntimeError: The NVIDIA driver on your system is too old (found version 12020). Please update your GPU "

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from infra.errors import ServingError
-from infra.serving.check_stages import forced_length, said
-from infra.serving.client import ChatRequest, ServingClient, Timeouts
-from infra.serving.server_errors import KEPT, AnswerError, Refusal, cleaned
+from infra.serving.check_stages import forced_length, user_message
+from infra.serving.client import ChatRequest, ServingClient, ServingTimeouts
+from infra.serving.server_errors import KEPT, AnswerError, FailureKind, cleaned
 from infra.serving.stream import ChatStream
 from tests.fakes.loopback import Exchange, Loopback
 from tests.fakes.vllm import CLOUD_RUN_403, FakeVllm
 
-HELLO = ChatRequest("gemma", said("Hello"), 8)
+HELLO = ChatRequest("gemma", user_message("Hello"), 8)
 NO_SLICE = {
     "error": {
         "message": "no slice answered: none is up, or the one at work on this request stopped; safe to retry",
@@ -40,14 +40,16 @@ def answering() -> Iterator[Callable[..., ServingClient]]:
 
     def made(answer: Callable[[Exchange], None], token: str | None = "id-token") -> ServingClient:
         opened.append(Loopback(answer))
-        return ServingClient(opened[-1].url, token=lambda: token, timeouts=Timeouts(question_s=0.1, completion_s=0.1))
+        return ServingClient(
+            opened[-1].url, token=lambda: token, timeouts=ServingTimeouts(question_s=0.1, completion_s=0.1)
+        )
 
     yield made
     for loopback in opened:
         loopback.close()
 
 
-def refusal(call: Callable[[], object]) -> AnswerError:
+def failure(call: Callable[[], object]) -> AnswerError:
     with pytest.raises(AnswerError) as caught:
         call()
     return caught.value
@@ -60,7 +62,7 @@ class TestQuestions:
         assert client.version() == "0.32.0"
         assert [(model.name, model.max_model_len) for model in client.models()] == [("gemma", 4096), ("spec-1", 4096)]
         answer = client.chat(HELLO)
-        assert (answer.content, answer.reasoning, answer.finish_reason) == ("ready", "", "stop")
+        assert (answer.content, answer.reasoning) == ("ready", "")
         assert answer.prompt_tokens > 0
 
     def test_a_prefix_selects_one_slice_behind_a_gateway(self, server: FakeVllm) -> None:
@@ -95,19 +97,19 @@ class TestTheToken:
         assert server.tokens_seen == {"mine", ""}
 
     def test_never_travels_unencrypted(self) -> None:
-        with pytest.raises(ServingError, match="anybody on the way could read the token"):
+        with pytest.raises(ServingError, match="anybody in between could read the token"):
             ServingClient("http://gemma.example.com", token=lambda: "secret")
 
     def test_follows_no_redirect(self, answering: Callable[..., ServingClient]) -> None:
         client = answering(lambda exchange: exchange.reply(302, headers={"Location": "http://127.0.0.1:9/"}))
-        error = refusal(client.health)
-        assert error.refusal is Refusal.REJECTED
+        error = failure(client.health)
+        assert error.kind is FailureKind.REJECTED
         assert "sign-in page" in str(error)
 
     @pytest.mark.parametrize("status", [401, 403, 404, 500, 503])
     def test_stands_in_no_error(self, answering: Callable[..., ServingClient], status: int) -> None:
         client = answering(lambda exchange: exchange.reply(status, b"you sent Bearer id-token, hf_abcdefghijkl"))
-        text = str(refusal(client.health))
+        text = str(failure(client.health))
         assert "id-token" not in text
         assert "hf_" not in text
 
@@ -118,26 +120,31 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("status", "body", "kind", "words"),
         [
-            (401, b"", Refusal.FORBIDDEN, "roles/run.invoker"),
-            (403, CLOUD_RUN_403.encode(), Refusal.FORBIDDEN, "does not have permission"),
-            (401, {"error": "Unauthorized"}, Refusal.REJECTED, "api-key"),
-            (404, b"<html><title>404</title>Page not found</html>", Refusal.NOT_FOUND, "wrong URL or slice name"),
-            (404, {"error": {"message": "The model `x` does not exist."}}, Refusal.NOT_FOUND, "`x` does not exist"),
-            (429, b"Rate exceeded.", Refusal.BUSY, "scaling.maxInstances"),
-            (429, {"error": {"message": "too many requests in flight"}}, Refusal.BUSY, "too many requests in flight."),
-            (503, NO_SLICE, Refusal.UNAVAILABLE, "no slice answered"),
-            (503, b"Service Unavailable", Refusal.UNAVAILABLE, "its container has exited"),
-            (500, {"error": {"message": "EngineCore encountered an issue."}}, Refusal.ENGINE_DEAD, "EngineCore"),
-            (500, {"error": {"message": "Failed to apply prompt"}}, Refusal.FAILED, "Failed to apply prompt."),
-            (400, {"error": {"message": "max_tokens=5000"}}, Refusal.REJECTED, "max_tokens=5000"),
-            (200, b"<html>hello</html>", Refusal.UNREADABLE, "This is not vLLM"),
+            (401, b"", FailureKind.FORBIDDEN, "roles/run.invoker"),
+            (403, CLOUD_RUN_403.encode(), FailureKind.FORBIDDEN, "does not have permission"),
+            (401, {"error": "Unauthorized"}, FailureKind.REJECTED, "api-key"),
+            (404, b"<html><title>404</title>Page not found</html>", FailureKind.NOT_FOUND, "wrong URL or slice name"),
+            (404, {"error": {"message": "The model `x` does not exist."}}, FailureKind.NOT_FOUND, "`x` does not exist"),
+            (429, b"Rate exceeded.", FailureKind.BUSY, "scaling.maxInstances"),
+            (
+                429,
+                {"error": {"message": "too many requests in flight"}},
+                FailureKind.BUSY,
+                "too many requests in flight.",
+            ),
+            (503, NO_SLICE, FailureKind.UNAVAILABLE, "no slice answered"),
+            (503, b"Service Unavailable", FailureKind.UNAVAILABLE, "its container has exited"),
+            (500, {"error": {"message": "EngineCore encountered an issue."}}, FailureKind.ENGINE_DEAD, "EngineCore"),
+            (500, {"error": {"message": "Failed to apply prompt"}}, FailureKind.FAILED, "Failed to apply prompt."),
+            (400, {"error": {"message": "max_tokens=5000"}}, FailureKind.REJECTED, "max_tokens=5000"),
+            (200, b"<html>hello</html>", FailureKind.UNREADABLE, "This is not vLLM"),
         ],
     )
     def test_are_told_apart(
-        self, answering: Callable[..., ServingClient], status: int, body: object, kind: Refusal, words: str
+        self, answering: Callable[..., ServingClient], status: int, body: object, kind: FailureKind, words: str
     ) -> None:
-        error = refusal(answering(lambda exchange: exchange.reply(status, body)).version)
-        assert error.refusal is kind
+        error = failure(answering(lambda exchange: exchange.reply(status, body)).version)
+        assert error.kind is kind
         assert words in str(error)
         assert error.status == status
 
@@ -145,20 +152,20 @@ class TestRefusals:
         self, answering: Callable[..., ServingClient]
     ) -> None:
         client = answering(lambda exchange: exchange.reply(403, b""), token=None)
-        assert "No identity token was sent" in str(refusal(client.health))
+        assert "No identity token was sent" in str(failure(client.health))
 
     def test_name_the_audience_without_a_path(self, answering: Callable[..., ServingClient]) -> None:
         client = answering(lambda exchange: exchange.reply(403, b""))
-        assert f"must be {client.audience} (the base URL" in str(refusal(client.health))
+        assert f"must be {client.audience} (the base URL" in str(failure(client.health))
 
     def test_by_silence_and_by_nobody(self, answering: Callable[..., ServingClient]) -> None:
         with FakeVllm() as gone:
             pass
-        assert refusal(ServingClient(gone.url).health).refusal is Refusal.UNREACHABLE
-        assert refusal(answering(lambda exchange: exchange.cut()).health).refusal is Refusal.CUT
+        assert failure(ServingClient(gone.url).health).kind is FailureKind.UNREACHABLE
+        assert failure(answering(lambda exchange: exchange.cut()).health).kind is FailureKind.CUT
         released = threading.Event()
         silent = answering(lambda _: bool(released.wait()))
-        assert refusal(silent.health).refusal is Refusal.SILENT
+        assert failure(silent.health).kind is FailureKind.SILENT
         released.set()
 
     def test_are_quoted_short_and_printable(self) -> None:
@@ -177,7 +184,7 @@ class TestStreams:
 
     def test_hand_on_each_piece_when_it_comes(self, server: FakeVllm) -> None:
         server.token_pause_s = 0.01
-        request = ChatRequest("gemma", said("Hello"), 5, extra=forced_length(5))
+        request = ChatRequest("gemma", user_message("Hello"), 5, extra=forced_length(5))
         with ServingClient(server.url).stream(request) as stream:
             assert len(list(stream)) == 6
         assert len(stream.timing.gaps_s) == 4
@@ -217,7 +224,7 @@ class TestStreams:
             ServingClient(server.url).stream(HELLO) as stream,
         ):
             list(stream)
-        assert caught.value.refusal is Refusal.ENGINE_DEAD
+        assert caught.value.kind is FailureKind.ENGINE_DEAD
 
     def test_without_their_end_mark_are_cut(self, answering: Callable[..., ServingClient]) -> None:
         event = json.dumps({"choices": [{"delta": {"content": "a"}}]})

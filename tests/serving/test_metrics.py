@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import pytest
+
 from infra.serving.metrics import Metrics
 
 LIVE = """\
@@ -32,27 +34,18 @@ class TestSamples:
         assert low.value == -math.inf
         assert math.isnan(nothing.value)
 
-    def test_what_is_no_sample_is_passed_over(self) -> None:
+    def test_what_is_not_a_sample_is_skipped(self) -> None:
         assert Metrics.parse("# TYPE a gauge\n\n<html>\na b c\nno-name 1\na{x=1 2\n").samples == ()
 
 
-class TestFigures:
-    def test_a_total_sums_over_the_labels_that_were_not_given(self) -> None:
-        metrics = Metrics.parse(LIVE)
-        assert metrics.total("vllm:request_success_total") == 7
-        assert metrics.total("vllm:request_success_total", finished_reason="stop") == 3
-        assert metrics.total("vllm:gpu_cache_usage_perc") is None
+class TestTheCacheSize:
+    def test_it_is_what_the_server_says_and_not_blocks_times_their_size(self) -> None:
+        assert Metrics.parse(LIVE).kv_cache_tokens() == 30_615
 
-    def test_counters_leave_out_the_times_of_their_creation(self) -> None:
-        assert Metrics.parse(LIVE).counters() == {"vllm:prompt_tokens_total": 139, "vllm:request_success_total": 7}
-
-    def test_the_cache_size_is_what_the_server_says_and_not_blocks_times_their_size(self) -> None:
-        config = Metrics.parse(LIVE).cache_config()
-        assert config is not None
-        assert (config.kv_tokens, config.num_gpu_blocks, config.block_size) == (30_615, 1024, 128)
-
-    def test_a_server_that_does_not_say_its_cache_size(self) -> None:
-        assert Metrics.parse("vllm:other 1\n").cache_config() is None
-        config = Metrics.parse('vllm:cache_config_info{num_gpu_blocks="None"} 1.0').cache_config()
-        assert config is not None
-        assert (config.kv_tokens, config.num_gpu_blocks) == (None, None)
+    @pytest.mark.parametrize(
+        "text",
+        ["vllm:other 1\n", 'vllm:cache_config_info{num_gpu_blocks="8",kv_cache_size_tokens="None"} 1.0', ""],
+        ids=["no such line", "not decided", "nothing"],
+    )
+    def test_it_is_none_where_the_server_does_not_say_it(self, text: str) -> None:
+        assert Metrics.parse(text).kv_cache_tokens() is None
