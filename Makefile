@@ -29,7 +29,7 @@ check: $(VENV)/.dev ## format, lint, types, and the staircase of imports
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
-	@$(BIN)/mypy --python-version 3.10 containers/tpu/gemma4_supervisor
+	@$(BIN)/mypy --python-version 3.10 containers
 	@$(BIN)/lint-imports --no-logo
 
 test-wheel: $(VENV)/.run ## build the wheel, install it into an empty environment, and plan with it in another folder

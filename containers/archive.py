@@ -1,4 +1,9 @@
-"""What the node's metadata carry of this folder: the startup script, and the supervisor as one executable archive."""
+"""Packs each program of this folder into one file that Python executes, as a slice's metadata and the bucket carry it.
+
+An archive has the paths of this folder and runs as `python3 FILE`. It is the same byte for byte on every machine, or each
+would see a change: nothing is compressed (zlib's output differs between versions), line ends are normalised, times are
+fixed. It has no comments and no docstrings: a change of words is not a new version for machines that serve.
+"""
 
 from __future__ import annotations
 
@@ -9,37 +14,39 @@ import tokenize
 import zipfile
 from pathlib import Path
 
-TPU = Path(__file__).parent / "tpu"
-PACKAGE = "gemma4_supervisor"
-UNIT = "gemma4-supervisor.service"
-START = f"import sys\n\nfrom {PACKAGE}.__main__ import main\n\nsys.exit(main(sys.argv[1:]))\n"
+HERE = Path(__file__).parent
+SUPERVISOR, STAGE = "tpu/gemma4_supervisor", "weights/gemma4_stage"
+UNIT = "tpu/gemma4-supervisor.service"
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def startup_script() -> str:
-    """Value of the attribute `startup-script`."""
-    return _text(TPU / "bootstrap.sh")
+    """Return the value of the attribute `startup-script`."""
+    return _text(HERE / "tpu" / "bootstrap.sh")
 
 
-def supervisor() -> str:
-    """Value of the attribute `gemma4-supervisor`: the archive in base64."""
-    return encoded(archive())
+def supervisor(first_lines: str = "") -> bytes:
+    """Return the supervisor's archive; `first_lines` of code run before its own, which makes it another version."""
+    return _archive(SUPERVISOR, (UNIT,), first_lines)
 
 
-def encoded(data: bytes) -> str:
-    """An archive as the attribute carries it."""
-    return base64.b64encode(data).decode()
+def stage() -> bytes:
+    """Return the archive of the weights copy."""
+    return _archive(STAGE)
 
 
-def archive(first_lines: str = "") -> bytes:
-    """The supervisor as Python executes it; `first_lines` come before its first, to make another version of it.
+def in_base64(archive: bytes) -> str:
+    """Return an archive as text: the form of the attribute `gemma4-supervisor`."""
+    return base64.b64encode(archive).decode()
 
-    The same bytes on every machine, or each would see a change: nothing is compressed (zlib's output differs between
-    versions), line ends are normalised, and times are fixed. And the same bytes whatever the comments say: a change of
-    words is no new version for machines that serve.
-    """
-    files = {"__main__.py": first_lines + START, f"{PACKAGE}/{UNIT}": _text(TPU / UNIT)}
-    files |= {f"{PACKAGE}/{path.name}": bare(_text(path)) for path in sorted((TPU / PACKAGE).glob("*.py"))}
+
+def _archive(package: str, others: tuple[str, ...] = (), first_lines: str = "") -> bytes:
+    module = f"containers.{package.replace('/', '.')}.__main__"
+    files = {"__main__.py": f"{first_lines}from {module} import start\n\nstart()\n"}
+    doors = [HERE / "__init__.py", (HERE / package).parent / "__init__.py"]
+    modules = sorted([*doors, *(HERE / "shared").glob("*.py"), *(HERE / package).glob("*.py")])
+    files |= {f"containers/{path.relative_to(HERE).as_posix()}": bare(_text(path)) for path in modules}
+    files |= {f"containers/{name}": _text(HERE / name) for name in others}
     memory = io.BytesIO()
     with zipfile.ZipFile(memory, "w", zipfile.ZIP_STORED) as target:
         for name, text in files.items():
@@ -50,7 +57,7 @@ def archive(first_lines: str = "") -> bytes:
 
 
 def bare(code: str) -> str:
-    """A module without comments, texts that stand by themselves, and empty lines; every other line is as it was."""
+    """Return a module without comments, docstrings, other texts that stand by themselves, and empty lines."""
     lines = code.split("\n")
     kept_whole: set[int] = set()
     left_out: set[int] = set()
@@ -58,7 +65,7 @@ def bare(code: str) -> str:
         if isinstance(node, ast.Constant | ast.JoinedStr):
             kept_whole |= {*range(node.lineno, node.end_lineno or node.lineno)}
         body = getattr(node, "body", None)
-        texts = [each for each in body if _is_text(each)] if isinstance(body, list) else []
+        texts = [each for each in body if _is_lone_text(each)] if isinstance(body, list) else []
         for text in texts:
             left_out |= {*range(text.lineno - 1, text.end_lineno or text.lineno)}
         if texts and body == texts and not isinstance(node, ast.Module):  # something has to stand there
@@ -72,7 +79,7 @@ def bare(code: str) -> str:
     return "\n".join([*(lines[row] for row in rows), ""])
 
 
-def _is_text(statement: ast.stmt) -> bool:
+def _is_lone_text(statement: ast.stmt) -> bool:
     value = statement.value if isinstance(statement, ast.Expr) else None
     return isinstance(value, ast.Constant) and isinstance(value.value, str)
 

@@ -30,8 +30,9 @@ from pathlib import Path
 from typing import ClassVar
 from urllib.parse import parse_qs, urlsplit
 
+from containers import archive
+
 MIB = 1024 * 1024
-STAGE = Path(__file__).parent.parent / "containers" / "weights" / "stage.py"
 REPO, REVISION, NAME = "bench/model", "0" * 40, "model.safetensors"
 BAR_RATIO, BAR_RSS_MIB = 0.85, 256
 
@@ -47,9 +48,11 @@ def main() -> int:
     for size_mib in options.mib:
         with tempfile.TemporaryDirectory() as folder:
             weights = Path(folder) / NAME
+            stage = Path(folder) / "stage.pyz"
+            stage.write_bytes(archive.stage())
             digest = fill(weights, size_mib * MIB)
             for pace in options.mib_per_second:
-                met &= measure(weights, digest, size_mib, pace, options)
+                met &= measure(stage, weights, digest, size_mib, pace, options)
     print(f"bars (paced rows): ratio >= {BAR_RATIO}, peak RSS < {BAR_RSS_MIB} MiB: {'met' if met else 'NOT met'}")
     return 0 if met else 1
 
@@ -61,7 +64,7 @@ def parse() -> argparse.Namespace:
     add("--rounds", type=int, default=3, help="curl and copy each, per line (default 3)")
     add("--mib-per-second", type=int, nargs="+", default=[200, 0], help="pace of the source; 0 = none (default 200 0)")
     add("--files", type=int, default=1, help="copies of the file in the repository (default 1)")
-    parser.add_argument("stage_arguments", nargs="*", help="after --: passed on to stage.py")
+    parser.add_argument("stage_arguments", nargs="*", help="after --: passed on to the copy")
     return parser.parse_args()
 
 
@@ -77,7 +80,7 @@ def fill(path: Path, size: int) -> str:
     return digest.hexdigest()
 
 
-def measure(weights: Path, digest: str, size_mib: int, pace: int, options: argparse.Namespace) -> bool:
+def measure(stage: Path, weights: Path, digest: str, size_mib: int, pace: int, options: argparse.Namespace) -> bool:
     files = [NAME] if options.files == 1 else [f"model-{n}.safetensors" for n in range(options.files)]
     siblings = [
         {"rfilename": name, "size": size_mib * MIB, "blobId": "", "lfs": {"sha256": digest, "size": size_mib * MIB}}
@@ -89,7 +92,9 @@ def measure(weights: Path, digest: str, size_mib: int, pace: int, options: argpa
             with serving(Sink) as sink:
                 url = f"http://127.0.0.1:{source}/{REPO}/resolve/{REVISION}/{files[0]}"
                 curl_s.append(seconds_of(["curl", "--silent", "--fail", "--output", os.devnull, url])[0])
-                seconds, rss_mib = seconds_of(stage_command(options.stage_arguments), stage_environment(source, sink))
+                seconds, rss_mib = seconds_of(
+                    stage_command(stage, options.stage_arguments), stage_environment(source, sink)
+                )
                 copy_s.append(seconds)
                 peak_mib = max(peak_mib, rss_mib)
     curl_rate = size_mib / statistics.median(curl_s)
@@ -107,9 +112,9 @@ def hash_rate() -> float:
     return 256 / (time.perf_counter() - began)
 
 
-def stage_command(more: list[str]) -> list[str]:
+def stage_command(stage: Path, more: list[str]) -> list[str]:
     where = ["--repo", REPO, "--revision", REVISION, "--destination", "gs://bench/model"]
-    return [sys.executable, "-I", "-S", str(STAGE), *where, *more]
+    return [sys.executable, "-I", "-S", str(stage), *where, *more]
 
 
 def stage_environment(source: int, sink: int) -> dict[str, str]:

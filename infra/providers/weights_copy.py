@@ -28,7 +28,7 @@ _LOG_LINES = 12
 NEWER = "newer commit"
 """The words of the job's log by which a branch that has moved is known."""
 _PERMANENT = frozenset({4, 5, 6, 8, 9})
-"""Exit codes of containers/weights/stage.py with which another run would end as well: token, licence, name, folder."""
+"""Exit codes of containers/weights/gemma4_stage with which another run would end as well: token, licence, name, folder."""
 _UNSETTLED = frozenset({None, 2, 7})
 """How an execution ends whose account's grants do not count yet: not started, no script in the mount, bucket refused."""
 _EXECUTIONS = 4
@@ -98,7 +98,7 @@ def check_manifest(bucket: Bucket, prefix: str, repository: str) -> Mapping[str,
     if not isinstance(manifest, Mapping) or "files" not in manifest:
         raise GoogleError(
             f"{place} has no {MANIFEST}, so nobody knows whether the weights are whole; fill the folder with "
-            "containers/weights/stage.py, or write weights.source: bucket."
+            "containers/weights/gemma4_stage, or write weights.source: bucket."
         )
     if manifest.get("repo") != repository:
         raise GoogleError(

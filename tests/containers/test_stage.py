@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import ast
+import email.utils
 import hashlib
-import importlib.util
 import json
 import random
 import signal
@@ -18,14 +17,17 @@ from typing import Any
 
 import pytest
 
+from containers import archive
+from containers.weights.gemma4_stage import connections, retries
+from containers.weights.gemma4_stage.exit_codes import ExitCode, Failure
+from tests.containers.packed import packed_stage
 from tests.fakes.google import FakeGoogle
 from tests.fakes.hub import COMMIT, Content, FakeHub, HubFile, Pattern
 from tests.fakes.hub import Trouble as SourceTrouble
 from tests.fakes.storage import FakeStorage
 from tests.fakes.storage import Trouble as SinkTrouble
-from tests.projects import ROOT
 
-STAGE = ROOT / "containers" / "weights" / "stage.py"
+STAGE = packed_stage()
 KIB, MIB = 1024, 1024 * 1024
 MANIFEST = "model/gemma4-manifest.json"
 # No site-packages: whatever is not in the standard library is not there.
@@ -144,17 +146,6 @@ def make_place() -> Iterator[MakePlace]:
 @pytest.fixture
 def place(make_place: MakePlace) -> Place:
     return make_place()
-
-
-@pytest.fixture(scope="module")
-def stage() -> Any:
-    """The script as a module, for what can be tested without running it."""
-    spec = importlib.util.spec_from_file_location("stage", STAGE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -342,7 +333,7 @@ class TestAHubThatIsNone:
     @pytest.mark.parametrize(
         "name",
         [
-            "../../.stage/stage.py",
+            "../../.stage/stage.pyz",
             "a/../../x.json",
             "/etc/passwd",
             "sub//x",
@@ -421,14 +412,12 @@ class TestAHubThatIsNone:
             ("http://mirror/file", "https://cdn/file", True, True),
         ],
     )
-    def test_no_redirect_gives_up_encryption(
-        self, stage: Any, source: str, target: str, leaves: bool, followed: bool
-    ) -> None:
+    def test_no_redirect_gives_up_encryption(self, source: str, target: str, leaves: bool, followed: bool) -> None:
         if followed:
-            stage.refuse_redirect(source, target, leaves)
+            connections.refuse_redirect(source, target, leaves)
         else:
-            with pytest.raises(stage.Failure) as caught:
-                stage.refuse_redirect(source, target, leaves)
+            with pytest.raises(Failure) as caught:
+                connections.refuse_redirect(source, target, leaves)
             assert caught.value.code == 9
 
 
@@ -790,9 +779,10 @@ class TestVerify:
 class TestMemory:
     # The interpreter's own peak, so that the parent's memory (counted by wait4 until exec) plays no part.
     PROBE = (
-        "import runpy, sys\n"
-        "stage = runpy.run_path(sys.argv.pop(1))\n"
-        "code = stage['main']()\n"
+        "import sys\n"
+        "sys.path.insert(0, sys.argv.pop(1))\n"
+        "from containers.weights.gemma4_stage.__main__ import main\n"
+        "code = main()\n"
         "print(next(line for line in open('/proc/self/status') if line.startswith('VmHWM')), file=sys.stderr)\n"
         "sys.exit(code)\n"
     )
@@ -816,15 +806,6 @@ class TestMemory:
 
 
 class TestTheScript:
-    def test_it_imports_the_standard_library_only(self) -> None:
-        tree = ast.parse(STAGE.read_text())
-        names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
-        names += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-        assert {name.partition(".")[0] for name in names} <= sys.stdlib_module_names
-
-    def test_it_parses_as_the_oldest_python_that_it_promises(self) -> None:
-        ast.parse(STAGE.read_text(), feature_version=(3, 9))
-
     def test_every_line_is_one_structured_log_entry(self, place: Place) -> None:
         place.hub.trouble(BIG, SourceTrouble(after=MIB))
         entries = place.run().entries
@@ -832,13 +813,14 @@ class TestTheScript:
         assert all(isinstance(entry["message"], str) for entry in entries)
         assert [entry["event"] for entry in entries if entry["event"] in ("start", "complete")] == ["start", "complete"]
 
-    def test_help_names_every_exit_code_and_environment_variable(self, stage: Any) -> None:
+    def test_help_names_every_exit_code_and_environment_variable(self) -> None:
+        code = "".join(path.read_text() for path in (archive.HERE / archive.STAGE).glob("*.py"))
         text = subprocess.run([*PYTHON, str(STAGE), "--help"], capture_output=True, text=True, check=True).stdout
-        for code in stage.Exit:
-            assert f"\n  {int(code)} " in text
+        for exit_code in ExitCode:
+            assert f"\n  {int(exit_code)} " in text
         for name in ("HF_TOKEN", "HF_ENDPOINT", "STORAGE_ENDPOINT", "GOOGLE_OAUTH_ACCESS_TOKEN", "GCE_METADATA_HOST"):
             assert f"  {name} " in text
-            assert f'"{name}"' in STAGE.read_text()
+            assert f'"{name}"' in code
 
     @pytest.mark.parametrize(
         "arguments",
@@ -855,43 +837,43 @@ class TestTheScript:
         assert place.hub.hub_requests == []
 
 
-class TestPatience:
+class TestRetries:
     """How long it waits, on a clock of its own."""
 
     @pytest.fixture
-    def waits(self, stage: Any, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    def waits(self, monkeypatch: pytest.MonkeyPatch) -> list[float]:
         waits: list[float] = []
-        monkeypatch.setattr(stage.time, "sleep", waits.append)
+        monkeypatch.setattr("containers.weights.gemma4_stage.retries.time.sleep", waits.append)
         return waits
 
-    def test_waits_grow_to_a_minute_and_then_it_gives_up(self, stage: Any, waits: list[float]) -> None:
-        patience = stage.Patience("download", 9, 1.0)
+    def test_waits_grow_to_a_minute_and_then_it_gives_up(self, waits: list[float]) -> None:
+        tries = retries.Retries("download", 9, 1.0)
         for _ in range(9):
-            patience.wait("HTTP 503")
-        with pytest.raises(stage.Failure, match="gave up after 9 retries"):
-            patience.wait("HTTP 503")
+            tries.wait("HTTP 503")
+        with pytest.raises(Failure, match="gave up after 9 retries"):
+            tries.wait("HTTP 503")
         assert len(waits) == 9
         assert all(0.5 * 2**n <= wait <= 2**n for n, wait in enumerate(waits[:6]))
         assert max(waits) <= 60
 
-    def test_progress_starts_the_count_anew(self, stage: Any, waits: list[float]) -> None:
-        patience = stage.Patience("download", 1, 1.0)
+    def test_progress_starts_the_count_anew(self, waits: list[float]) -> None:
+        tries = retries.Retries("download", 1, 1.0)
         for _ in range(5):
-            patience.wait("cut")
-            patience.progressed()
+            tries.wait("cut")
+            tries.progressed()
         assert max(waits) <= 1
 
-    def test_it_waits_at_least_as_long_as_it_was_asked_to_but_not_forever(self, stage: Any, waits: list[float]) -> None:
-        patience = stage.Patience("download", 9, 1.0)
-        patience.wait("HTTP 429", 42.0)
-        patience.wait("HTTP 429", 1e6)
+    def test_it_waits_at_least_as_long_as_it_was_asked_to_but_not_forever(self, waits: list[float]) -> None:
+        tries = retries.Retries("download", 9, 1.0)
+        tries.wait("HTTP 429", 42.0)
+        tries.wait("HTTP 429", 1e6)
         assert waits == [42.0, 300.0]
 
-    def test_retry_after_is_a_number_or_a_date(self, stage: Any) -> None:
-        assert stage.seconds("17") == 17
-        assert stage.seconds("") == stage.seconds("soon") == 0
-        date = stage.email.utils.formatdate(time.time() + 100, usegmt=True)
-        assert 90 < stage.seconds(date) <= 100
+    def test_retry_after_is_a_number_or_a_date(self) -> None:
+        assert retries.seconds_of("17") == 17
+        assert retries.seconds_of("") == retries.seconds_of("soon") == 0
+        date = email.utils.formatdate(time.time() + 100, usegmt=True)
+        assert 90 < retries.seconds_of(date) <= 100
 
     def test_the_delay_that_a_server_asks_for_is_the_one_that_is_waited(self, place: Place) -> None:
         place.hub.trouble(BIG, SourceTrouble(status=503, headers={"Retry-After": "1"}))

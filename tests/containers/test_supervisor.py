@@ -135,8 +135,8 @@ class TestAChange:
         tpu = TpuMachine(tmp_path)
         for name in QUICK:
             del tpu.environ[f"GEMMA4_{name}"]
-        tpu.program.write_bytes(archive.archive())
-        tpu.metadata.set("gemma4-supervisor", archive.supervisor())
+        tpu.program.write_bytes(archive.supervisor())
+        tpu.metadata.set("gemma4-supervisor", archive.in_base64(archive.supervisor()))
         tpu.stage()
         tpu.want("spec-a")
         tpu.start()
@@ -797,7 +797,7 @@ class TestAnUpgradeOfTheSupervisor:
         assert serving.status["supervisor"] == version
         serving.want("spec-b")
         serving.until_serving("spec-b")
-        serving.metadata.set("gemma4-supervisor", archive.encoded(serving.program.read_bytes()))
+        serving.metadata.set("gemma4-supervisor", archive.in_base64(serving.program.read_bytes()))
         serving.until(lambda: not serving.errors, "the error to go")
 
 
@@ -832,4 +832,4 @@ def _weights(tpu: TpuMachine, prefix: str = PREFIX) -> dict[str, str]:
 
 def _changed_program(first_lines: str = "# another version\n") -> str:
     """The same program but for the beginning of its entry."""
-    return archive.encoded(archive.archive(first_lines))
+    return archive.in_base64(archive.supervisor(first_lines))

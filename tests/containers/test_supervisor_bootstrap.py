@@ -25,7 +25,7 @@ class Boot:
     """A machine at boot. `tools` is a folder that is the whole PATH."""
 
     def __init__(self, folder: Path) -> None:
-        self.metadata = FakeMetadata(gemma4_supervisor=archive.supervisor())
+        self.metadata = FakeMetadata(gemma4_supervisor=archive.in_base64(archive.supervisor()))
         self.machine = Machine(folder)
         self.tools, self.state, self.units = folder / "tools", folder / "state", folder / "units"
         self.tools.mkdir()
@@ -75,7 +75,7 @@ class TestTheStartupScript:
     def test_puts_the_supervisor_into_place_and_starts_it(self, boot: Boot) -> None:
         done = boot.run()
         assert done.returncode == 0, done.stdout + done.stderr
-        assert (boot.state / "supervisor.pyz").read_bytes() == archive.archive()
+        assert (boot.state / "supervisor.pyz").read_bytes() == archive.supervisor()
         assert boot.state.stat().st_mode & 0o777 == 0o700
         unit = (boot.units / "gemma4-supervisor.service").read_text()
         assert "supervisor.pyz run" in unit
@@ -97,8 +97,8 @@ class TestTheStartupScript:
     def test_brings_a_newer_supervisor_at_a_reboot(self, boot: Boot) -> None:
         boot.run()
         boot.did()
-        newer = archive.archive("# newer\n")
-        boot.metadata.set("gemma4-supervisor", archive.encoded(newer))
+        newer = archive.supervisor("# newer\n")
+        boot.metadata.set("gemma4-supervisor", archive.in_base64(newer))
         boot.run()
         assert (boot.state / "supervisor.pyz").read_bytes() == newer
         assert "systemctl --no-block restart gemma4-supervisor.service" in boot.did()

@@ -95,7 +95,7 @@ class TestAFullDisk:
 
     def test_keeps_the_program_that_runs(self, serving: TpuMachine) -> None:
         (serving.state / "incoming.pyz").mkdir()
-        serving.metadata.set("gemma4-supervisor", archive.encoded(archive.archive("# another\n")))
+        serving.metadata.set("gemma4-supervisor", archive.in_base64(archive.supervisor("# another\n")))
         serving.until_trouble("supervisor", "directory")
         serving.want("spec-b")
         serving.until_serving("spec-b")
@@ -133,7 +133,7 @@ class TestDocker:
         serving.start()
         serving.until_trouble("docker", "Docker is not running")
         assert serving.status["stage"] in stages()
-        serving.metadata.set("gemma4-supervisor", archive.encoded(archive.archive("# a better one\n")))
+        serving.metadata.set("gemma4-supervisor", archive.in_base64(archive.supervisor("# a better one\n")))
         serving.until(lambda: serving.said("upgrade"), "the upgrade")
         serving.machine.docker.down = False
         serving.until_serving("spec-a")
@@ -171,17 +171,17 @@ class TestAFaultOfOurs:
     @pytest.mark.parametrize(
         "fault",
         [
-            "import gemma4_supervisor.probe as it\nit.Server.look = lambda self: 1 / 0\n",
-            "import gemma4_supervisor.preparation as it\nit.Preparation._weights = lambda self: 1 / 0\n",
-            "import gemma4_supervisor.controller as it\nit.Controller._on_spec = lambda self, text: 1 / 0\n",
+            "import containers.tpu.gemma4_supervisor.probe as it\nit.Server.look = lambda self: 1 / 0\n",
+            "import containers.tpu.gemma4_supervisor.preparation as it\nit.Preparation._weights = lambda self: 1 / 0\n",
+            "import containers.tpu.gemma4_supervisor.controller as it\nit.Controller._on_spec = lambda self, text: 1 / 0\n",
         ],
         ids=["in a probe", "in a preparation that waits for something else", "on the main thread"],
     )
     def test_ends_the_supervisor_and_nothing_else(self, serving: TpuMachine, fault: str) -> None:
         serving.kill()
         before = serving.container.id
-        serving.metadata.set("gemma4-supervisor", archive.encoded(archive.archive(fault)))
-        serving.program.write_bytes(archive.archive(fault))
+        serving.metadata.set("gemma4-supervisor", archive.in_base64(archive.supervisor(fault)))
+        serving.program.write_bytes(archive.supervisor(fault))
         serving.want("spec-b", image="missing:1")
         serving.environ["GEMMA4_REPORT_S"] = "30"  # longer than one life of it
         serving.start()
@@ -201,8 +201,8 @@ class TestAContainer:
 
     def test_is_known_by_a_version_that_computes_another_fingerprint(self, serving: TpuMachine) -> None:
         before = serving.container.id
-        other = "import gemma4_supervisor.desired_spec as it\nit._OF_THE_CONTAINER += ('model',)\n"
-        serving.metadata.set("gemma4-supervisor", archive.encoded(archive.archive(other)))
+        other = "import containers.tpu.gemma4_supervisor.desired_spec as it\nit._OF_THE_CONTAINER += ('model',)\n"
+        serving.metadata.set("gemma4-supervisor", archive.in_base64(archive.supervisor(other)))
         serving.until(lambda: serving.said("adopted"), "the adoption")
         serving.until(lambda: len(serving.said("wanted")) == 2, "the wish")
         serving.until_serving("spec-a")

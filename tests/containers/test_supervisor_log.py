@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from containers import archive
+from containers.shared.web import Reply, TransientError
 from containers.tpu.gemma4_supervisor import cloud_log
 from containers.tpu.gemma4_supervisor.cloud_log import MOST_WAITING, CloudLog
 from containers.tpu.gemma4_supervisor.docker import Docker, DockerError
@@ -19,7 +20,6 @@ from containers.tpu.gemma4_supervisor.log import Log
 from containers.tpu.gemma4_supervisor.metadata_server import MetadataServer
 from containers.tpu.gemma4_supervisor.server_output import ServerOutput, severity
 from containers.tpu.gemma4_supervisor.supervisor_settings import SupervisorSettings
-from containers.tpu.gemma4_supervisor.web import Reply, Unreachable
 from infra.google.gcp_settings import Api, GcpSettings
 from infra.google.logs import LogSource
 from infra.providers import serving_check
@@ -105,7 +105,7 @@ class TestWhatAnOperatorReads:
         assert any("Told to stop" in text for text in written(serving, "end"))
 
     def test_has_the_last_words_of_a_supervisor_that_gives_way(self, serving: TpuMachine) -> None:
-        serving.metadata.set("gemma4-supervisor", archive.encoded(archive.archive("# another version\n")))
+        serving.metadata.set("gemma4-supervisor", archive.in_base64(archive.supervisor("# another version\n")))
         serving.until(lambda: len(serving.said("begin")) == 2, "the new version")
         assert written(serving, "upgrade")
 
@@ -181,7 +181,7 @@ class TestEntriesThatWait:
         sent: list[list[str]] = []
 
         def refuse(*_: object, **__: object) -> Reply:
-            raise Unreachable("no network")
+            raise TransientError("no network")
 
         def take(*_: object, body: bytes, **__: object) -> Reply:
             sent.append([entry["jsonPayload"]["message"] for entry in json.loads(body)["entries"]])

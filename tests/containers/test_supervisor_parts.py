@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import io
 import json
 import re
-import shutil
 import threading
 import time
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +14,7 @@ from typing import Any
 import pytest
 
 from containers import archive
+from containers.shared.web import Reply, TimedOut, TransientError, backoff
 from containers.tpu.gemma4_supervisor import desired_spec as specification
 from containers.tpu.gemma4_supervisor import preparation, probe
 from containers.tpu.gemma4_supervisor.context import Context
@@ -31,13 +29,11 @@ from containers.tpu.gemma4_supervisor.probe import Condition
 from containers.tpu.gemma4_supervisor.server_lifecycle import Phase
 from containers.tpu.gemma4_supervisor.server_output import ServerOutput
 from containers.tpu.gemma4_supervisor.state import SavedState
-from containers.tpu.gemma4_supervisor.supervisor_settings import SupervisorSettings, backoff
-from containers.tpu.gemma4_supervisor.web import Reply, TimedOut, Unreachable
+from containers.tpu.gemma4_supervisor.supervisor_settings import SupervisorSettings
 
-FOLDER = archive.TPU
+FOLDER = archive.HERE / "tpu"
 README = (FOLDER / "README.md").read_text()
 ROOT = Path("/dev/shm/weights")
-VALUE_MAX, METADATA_MAX = 256 * 1024, 512 * 1024  # bytes, limits of the metadata server
 SPEC: dict[str, Any] = {
     "schema": 1,
     "hash": "spec-0123456789ab",
@@ -56,75 +52,6 @@ SPEC: dict[str, Any] = {
 
 def parsed(**changes: Any) -> specification.Spec:
     return parse(json.dumps({**SPEC, **changes}), ROOT)
-
-
-class TestTheArchive:
-    def test_fits_into_the_nodes_metadata_with_room_for_the_rest(self) -> None:
-        values = [archive.startup_script(), archive.supervisor()]
-        assert max(map(len, values)) < VALUE_MAX * 3 // 4
-        assert sum(map(len, values)) < METADATA_MAX // 2
-
-    def test_is_the_same_wherever_it_is_made(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        here = archive.archive()
-        for path in [*FOLDER.glob("*.service"), *(FOLDER / archive.PACKAGE).glob("*.py")]:
-            copy = tmp_path / path.relative_to(FOLDER)
-            copy.parent.mkdir(exist_ok=True)
-            copy.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))  # a checkout on Windows, at another time
-        monkeypatch.setattr(archive, "TPU", tmp_path)
-        assert archive.archive() == here
-
-    def test_is_the_same_whatever_the_comments_say(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        here = archive.archive()
-        (tmp_path / archive.UNIT).write_text((FOLDER / archive.UNIT).read_text())
-        for path in (FOLDER / archive.PACKAGE).glob("*.py"):
-            copy = tmp_path / path.relative_to(FOLDER)
-            copy.parent.mkdir(exist_ok=True)
-            text = re.sub(r'^( *""")(?=\w)', r"\1Other words. ", path.read_text(), flags=re.MULTILINE)
-            copy.write_text(text.replace("\nimport ", "\n\n# Why.\nimport ") + "\n# The end.\n")
-        monkeypatch.setattr(archive, "TPU", tmp_path)
-        assert archive.archive() == here
-
-    def test_is_another_for_another_line_of_code(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        here = archive.archive()
-        shutil.copytree(FOLDER, tmp_path / "tpu")
-        monkeypatch.setattr(archive, "TPU", tmp_path / "tpu")
-        assert archive.archive() == here
-        settings = tmp_path / "tpu" / archive.PACKAGE / "supervisor_settings.py"
-        settings.write_text(settings.read_text().replace("probe_s: float = 10", "probe_s: float = 11"))
-        assert archive.archive() != here
-
-    def test_is_the_same_program_without_its_words(self) -> None:
-        for path in (FOLDER / archive.PACKAGE).glob("*.py"):
-            text = path.read_text()
-            assert ast.dump(wordless(archive.bare(text))) == ast.dump(wordless(text)), path
-            assert "# " not in re.sub(r"\".*?\"", "", archive.bare(text)), path
-
-    @pytest.mark.parametrize(
-        ("code", "expected"),
-        [
-            ('x = """a\n\n# no comment\n"""  # why\n', 'x = """a\n\n# no comment\n"""\n'),
-            ('def f():\n    """Alone."""  # why\n', "def f():\n    pass\n"),
-            ('class A:\n    """Doc\n\n    more."""\n\n    x: int = 1\n    """Why."""\n', "class A:\n    x: int = 1\n"),
-            ("y = '# no comment'\n\n\n# gone\nz = 1\n", "y = '# no comment'\nz = 1\n"),
-        ],
-    )
-    def test_leaves_out_words_alone(self, code: str, expected: str) -> None:
-        assert archive.bare(code) == expected
-
-    def test_depends_on_no_compressor(self) -> None:
-        with zipfile.ZipFile(io.BytesIO(archive.archive())) as packed:
-            assert {entry.compress_type for entry in packed.infolist()} == {zipfile.ZIP_STORED}
-
-    def test_is_python_as_the_slice_has_it(self) -> None:
-        for path in (FOLDER / archive.PACKAGE).glob("*.py"):
-            tree = ast.parse(path.read_text(), feature_version=(3, 10))
-            names = {
-                node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level
-            }
-            newer = {"Self", "StrEnum", "UTC", "tomllib", "assert_never", "LiteralString", "override"}
-            used = {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
-            assert not used & newer, path
-            assert "typing_extensions" not in names
 
 
 class TestASpecification:
@@ -356,7 +283,7 @@ class ScriptedServer:
         self.asked.append((path, timeout_s))
         answer = self._script[path].pop(0)
         if answer in ("late", "refused"):
-            raise TimedOut("silent") if answer == "late" else Unreachable("refused")
+            raise TimedOut("silent") if answer == "late" else TransientError("refused")
         if path == "metrics":
             self._tokens += answer
             return Reply(200, {}, f'vllm:generation_tokens_total{{engine="0"}} {self._tokens}.0\n'.encode())
@@ -485,25 +412,6 @@ def until(holds: Callable[[], bool], seconds: float = 10) -> bool:
     return holds()
 
 
-def wordless(code: str) -> ast.Module:
-    """The syntax without texts that stand by themselves."""
-    tree = ast.parse(code)
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            empty: list[ast.stmt] = [] if isinstance(node, ast.Module) else [ast.Pass()]
-            node.body = [each for each in body if not _is_text(each)] or empty  # type: ignore[attr-defined]
-    return tree
-
-
-def _is_text(statement: ast.stmt) -> bool:
-    return (
-        isinstance(statement, ast.Expr)
-        and isinstance(statement.value, ast.Constant)
-        and isinstance(statement.value.value, str)
-    )
-
-
 def first_column(heading: str) -> set[str]:
     """Words in code marks in the first cells of the table below a heading of the README."""
     section = README.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
@@ -512,5 +420,5 @@ def first_column(heading: str) -> set[str]:
 
 
 def _words_in_code(pattern: str) -> set[str]:
-    text = "\n".join(path.read_text() for path in (FOLDER / archive.PACKAGE).glob("*.py"))
+    text = "\n".join(path.read_text() for path in (archive.HERE / archive.SUPERVISOR).glob("*.py"))
     return set(re.findall(pattern, text))

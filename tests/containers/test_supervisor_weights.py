@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from containers.tpu.gemma4_supervisor import bucket_reader
+from containers.shared.manifest import MANIFEST
 from containers.tpu.gemma4_supervisor.bucket_reader import WeightsError
 from containers.tpu.gemma4_supervisor.cleanup import sweep
 from containers.tpu.gemma4_supervisor.desired_spec import WeightSet
@@ -25,12 +25,11 @@ from containers.tpu.gemma4_supervisor.log import Log
 from containers.tpu.gemma4_supervisor.metadata_server import MetadataServer
 from containers.tpu.gemma4_supervisor.supervisor_settings import SupervisorSettings
 from containers.tpu.gemma4_supervisor.weight_staging import Stager, is_staged, tidy
+from tests.containers.packed import packed_stage
 from tests.fakes.google import FakeGoogle
 from tests.fakes.hub import COMMIT, Content, FakeHub
 from tests.fakes.metadata import FakeMetadata
-from tests.projects import ROOT
 
-STAGE = ROOT / "containers" / "weights" / "stage.py"
 MIB = 1024 * 1024
 FILES: dict[str, Content] = {
     "config.json": b"{}",
@@ -67,13 +66,13 @@ class Depot:
         """The content requests since the last time, but for manifests."""
         asked = [each.path for each in self.google.requests if each.query.get("alt") == "media"]
         self.google.clear()
-        return [path for path in asked if not path.endswith(bucket_reader.MANIFEST)]
+        return [path for path in asked if not path.endswith(MANIFEST)]
 
     def put(self, name: str, data: bytes) -> None:
         self.google.storage.store("weights", f"{self.weights.prefix}/{name}", data, {})
 
     def manifest(self) -> dict[str, Any]:
-        text = self.google.storage.contents["weights", f"{self.weights.prefix}/{bucket_reader.MANIFEST}"]
+        text = self.google.storage.contents["weights", f"{self.weights.prefix}/{MANIFEST}"]
         manifest: dict[str, Any] = json.loads(text)
         return manifest
 
@@ -95,7 +94,7 @@ def copied() -> dict[str, bytes]:
         google.storage.put_text("weights", "unrelated", "")
         place = ["--repo", hub.repo, "--revision", COMMIT, "--destination", "gs://weights/google/tiny/main"]
         environ = {"HF_ENDPOINT": hub.url, "STORAGE_ENDPOINT": google.url, "GCE_METADATA_HOST": metadata.host}
-        command = [sys.executable, "-I", "-S", str(STAGE), *place]
+        command = [sys.executable, "-I", "-S", str(packed_stage()), *place]
         subprocess.run(command, env=environ, check=True, capture_output=True)
         hub.close()
         metadata.close()
@@ -145,7 +144,7 @@ class TestStaging:
         (row,) = [row for row in manifest["files"] if row["name"] == "config.json"]
         row["sha256"] = hashlib.sha256(b"[]").hexdigest()
         depot.put("config.json", b"[]")
-        depot.put(bucket_reader.MANIFEST, json.dumps(manifest).encode())
+        depot.put(MANIFEST, json.dumps(manifest).encode())
         depot.stage()
         assert depot.here() == {**FILES, "config.json": b"[]"}
         assert len(depot.reads()) == 1
@@ -174,21 +173,21 @@ class TestStaging:
     def test_never_writes_outside_its_folder(self, depot: Depot, name: str) -> None:
         manifest = depot.manifest()
         manifest["files"][0]["name"] = name
-        depot.put(bucket_reader.MANIFEST, json.dumps(manifest).encode())
-        with pytest.raises(WeightsError, match="outside its folder"):
+        depot.put(MANIFEST, json.dumps(manifest).encode())
+        with pytest.raises(WeightsError, match="cannot be a file of the folder"):
             depot.stage()
         assert not depot.root.exists()
 
     @pytest.mark.parametrize("text", ["{", "{}", '{"files": [{"name": "x"}]}'])
     def test_takes_no_manifest_that_is_none(self, depot: Depot, text: str) -> None:
-        depot.put(bucket_reader.MANIFEST, text.encode())
+        depot.put(MANIFEST, text.encode())
         with pytest.raises(WeightsError, match="is not a manifest"):
             depot.stage()
 
     def test_refuses_what_does_not_fit_before_it_fetches_a_byte(self, depot: Depot) -> None:
         manifest = depot.manifest()
         manifest["files"][1]["size"] = 1 << 60
-        depot.put(bucket_reader.MANIFEST, json.dumps(manifest).encode())
+        depot.put(MANIFEST, json.dumps(manifest).encode())
         with pytest.raises(WeightsError, match="do not fit"):
             depot.stage()
         assert depot.reads() == []
@@ -201,7 +200,7 @@ class TestStaging:
         assert not depot.rooms
 
     def test_makes_room_before_it_looks_for_room(self, depot: Depot) -> None:
-        depot.google.fault("GET", bucket_reader.MANIFEST, status=403)
+        depot.google.fault("GET", MANIFEST, status=403)
         with pytest.raises(WeightsError):
             depot.stage()
         assert depot.rooms == [False]

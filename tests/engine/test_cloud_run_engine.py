@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from containers import archive
 from infra.google.gcp_settings import Api
 from tests.engine.harness import TOKEN, Engine, Outcome, serve
 from tests.fakes.google import FakeGoogle
@@ -144,6 +145,8 @@ class TestLifecycle:
         first = stack.up()
         assert set(first.summary) == {"created"}, first.output
         assert stack.outputs()["url"] == server.url
+        (packed,) = (data for (_, name), data in google.storage.contents.items() if name == ".stage/stage.pyz")
+        assert packed == archive.stage()  # byte for byte: as text it would not be a program any more
         asked = len(server.requests)
 
         again = stack.up()

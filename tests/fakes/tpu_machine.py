@@ -72,7 +72,7 @@ class TpuMachine:
         self.google = FakeGoogle()
         self.google.__enter__()
         self.machine = Machine(folder)
-        self.metadata = FakeMetadata(gemma4_supervisor=archive.encoded(compiled()), gemma4_log=json.dumps(LOG))
+        self.metadata = FakeMetadata(gemma4_supervisor=archive.in_base64(compiled()), gemma4_log=json.dumps(LOG))
         self.port = free_port()
         self.output = folder / "output.txt"
         self.shm, self.state, self.run_dir = (folder / name for name in ("shm", "state", "run"))
@@ -317,10 +317,10 @@ class TpuMachine:
 @functools.cache
 def compiled() -> bytes:
     """The supervisor with its bytecode beside it, since a test is over in the time that compiling takes."""
-    memory = io.BytesIO(archive.archive())
+    memory = io.BytesIO(archive.supervisor())
     with zipfile.ZipFile(memory, "a") as packed, tempfile.TemporaryDirectory() as folder:
         packed.extractall(folder)
-        for name in [name for name in packed.namelist() if name.startswith(archive.PACKAGE) and name.endswith(".py")]:
+        for name in [name for name in packed.namelist() if name.startswith("containers/") and name.endswith(".py")]:
             path = str(Path(folder, name))
             py_compile.compile(path, f"{path}c", invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
             packed.write(f"{path}c", f"{name}c")

@@ -12,6 +12,8 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
+from containers.shared.web import TransientError
+
 from .cloud_log import CloudLog
 from .context import Context
 from .controller import Controller
@@ -24,7 +26,6 @@ from .metadata_server import SUPERVISOR, MetadataServer
 from .server_output import ServerOutput
 from .state import SavedState
 from .supervisor_settings import SupervisorSettings
-from .web import Unreachable
 
 USAGE = "usage: supervisor.pyz run | install | install-files"
 
@@ -112,7 +113,7 @@ def _upgrade_first(
     """Before anything that could fail in this version: a better one may be waiting."""
     try:
         installation.give_way(metadata.read(SUPERVISOR), log, status, before)
-    except Unreachable:
+    except TransientError:
         return  # the watch will see it
 
 
@@ -134,3 +135,12 @@ def _stop(*_: object) -> NoReturn:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
     raise Stopped
+
+
+def start() -> NoReturn:
+    """Run the command that the process was started with."""
+    sys.exit(main(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    start()

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import http.client
-import json
-import posixpath
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from containers.shared.manifest import MANIFEST, ManifestFile, is_file_name, read_manifest
+from containers.shared.web import TransientError, backoff, call, connect, describe, target
+
 from .desired_spec import WeightSet
 from .docker import Abandoned
 from .metadata_server import MetadataServer
-from .staged_files import File
-from .supervisor_settings import backoff
-from .web import Unreachable, call, connect, describe, target
 
-MANIFEST = "gemma4-manifest.json"
 PIECE = 1024 * 1024
 RANGE_TRIES = 6
 ANSWER_S = 60.0
@@ -32,7 +29,7 @@ class Source:
     """A file where it comes from."""
 
     weights: WeightSet
-    file: File
+    file: ManifestFile
 
     @property
     def place(self) -> str:
@@ -45,18 +42,18 @@ class Bucket:
     def __init__(self, url: str, metadata: MetadataServer) -> None:
         self._url, self._metadata = url.rstrip("/"), metadata
 
-    def manifest(self, weights: WeightSet) -> list[File]:
-        """The files that make up a checkpoint. Raises WeightsError, Unreachable."""
+    def manifest(self, weights: WeightSet) -> list[ManifestFile]:
+        """The files that make up a checkpoint. Raises WeightsError, TransientError."""
         place = f"{weights.place}/{MANIFEST}"
         reply = call("GET", self.url(weights, MANIFEST), timeout_s=ANSWER_S, headers=self.headers())
         self.check(reply.status, place)
         try:
-            files = [File(row["name"], int(row["size"]), row["sha256"]) for row in json.loads(reply.body)["files"]]
-        except (ValueError, KeyError, TypeError):
+            _, files = read_manifest(reply.body)
+        except ValueError:
             raise WeightsError(f"{place} is not a manifest; run the weights copy again.") from None
         for file in files:
-            if posixpath.normpath(file.name) != file.name or file.name.startswith(("/", "..")):
-                raise WeightsError(f"{place} names {file.name!r}, which would lie outside its folder.")
+            if not is_file_name(file.name):
+                raise WeightsError(f"{place} names {file.name!r}, which cannot be a file of the folder.")
         return files
 
     def url(self, weights: WeightSet, name: str) -> str:
@@ -76,7 +73,7 @@ class Bucket:
         if status in (401, 403):
             fix = "grant the slice's service account roles/storage.objectViewer on the bucket."
             raise WeightsError(f"{place} may not be read (HTTP {status}): {fix}")
-        raise Unreachable(f"{place}: HTTP {status}")
+        raise TransientError(f"{place}: HTTP {status}")
 
 
 class Reader:
@@ -101,11 +98,11 @@ class Reader:
                     start += len(piece)
                     failures = 0
                     yield piece
-            except (Unreachable, OSError, http.client.HTTPException) as error:
+            except (TransientError, OSError, http.client.HTTPException) as error:
                 self.close()
                 failures += 1
                 if failures >= RANGE_TRIES:
-                    raise Unreachable(f"{source.place}: {describe(error)}, {failures} times at one spot") from None
+                    raise TransientError(f"{source.place}: {describe(error)}, {failures} times at one spot") from None
                 if self._abandoned.wait(backoff(self._retry_s, 30, failures)):
                     raise Abandoned from None
 
@@ -117,7 +114,7 @@ class Reader:
                 raise Abandoned
             count = response.readinto(self._buffer[: min(PIECE, end - start)])
             if not count:
-                raise Unreachable("the connection ended early")
+                raise TransientError("the connection ended early")
             start += count
             yield self._buffer[:count]
         response.read()  # nothing is left, and the connection may be used again
@@ -135,5 +132,5 @@ class Reader:
         if response.status != 206:
             self.close()
             self._bucket.check(response.status, source.place)
-            raise Unreachable("the bucket ignores ranges")
+            raise TransientError("the bucket ignores ranges")
         return response

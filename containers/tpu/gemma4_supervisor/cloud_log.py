@@ -17,10 +17,11 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from containers.shared.web import TransientError, backoff, call
+
 from .log import Log
 from .metadata_server import LOG, MetadataServer
-from .supervisor_settings import SupervisorSettings, backoff
-from .web import Unreachable, call
+from .supervisor_settings import SupervisorSettings
 
 NAME = "gemma4"
 MOST_WAITING = 2000
@@ -73,7 +74,7 @@ class CloudLog(threading.Thread):
             try:
                 self._send(ANSWER_S)
                 failures = 0
-            except Unreachable as error:
+            except TransientError as error:
                 failures += 1
                 if failures == 1:
                     self._log.warning("report", f"Cloud Logging takes nothing at the moment: {error}")
@@ -82,11 +83,11 @@ class CloudLog(threading.Thread):
         """Send what waits, because this process is about to end; gives up soon."""
         try:
             self._send(LAST_S)
-        except Unreachable:
+        except TransientError:
             return  # the journal has it
 
     def _send(self, timeout_s: float) -> None:
-        """Send all that waits. Raises Unreachable, and keeps for the next time what has not been taken."""
+        """Send all that waits. Raises TransientError, and keeps for the next time what has not been taken."""
         if not self._sending.acquire(timeout=timeout_s):
             return
         try:
@@ -113,7 +114,7 @@ class CloudLog(threading.Thread):
             if reply.status == 401:
                 self._metadata.forget_token()
             remedy = " Grant the slice's service account roles/logging.logWriter." if reply.status == 403 else ""
-            raise Unreachable(f"it answers HTTP {reply.status}.{remedy}")
+            raise TransientError(f"it answers HTTP {reply.status}.{remedy}")
 
 
 def _names(text: str | None) -> dict[str, Any]:

@@ -17,6 +17,8 @@ import time
 from collections.abc import Callable
 from typing import NoReturn
 
+from containers.shared.web import backoff
+
 from .cleanup import clean
 from .context import Context
 from .desired_spec import Spec, SpecError, parse
@@ -24,7 +26,6 @@ from .metadata_server import SPEC, SUPERVISOR, MaintenanceWatch, Watch
 from .preparation import PLACES, Preparation
 from .server_lifecycle import Phase, ServerLifecycle
 from .state import Run
-from .supervisor_settings import backoff
 
 LOOK_UP_S = 1.0
 

@@ -9,9 +9,10 @@ import os
 import re
 from pathlib import Path
 
+from containers.shared.web import call
+
 from .context import Context
 from .desired_spec import Spec
-from .web import call
 
 ANSWER_S = 30.0
 TOKEN_FILE = "huggingface-token"  # noqa: S105  a name, not a token
@@ -36,7 +37,7 @@ def token_files(run_dir: Path) -> list[Path]:
 
 
 def secret(context: Context, name: str) -> str:
-    """The value of a secret, its newest version unless `name` has one. Raises SecretError, Unreachable."""
+    """The value of a secret, its newest version unless `name` has one. Raises SecretError, TransientError."""
     version = name if "/versions/" in name else f"{name}/versions/latest"
     headers = {"Authorization": f"Bearer {context.metadata.token()}"}
     reply = call("GET", f"{context.settings.secrets_url}/v1/{version}:access", timeout_s=ANSWER_S, headers=headers)

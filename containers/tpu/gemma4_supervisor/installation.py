@@ -16,10 +16,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
+from containers.shared.web import describe
+
 from .log import Log
 from .machine_status import MachineStatus
 from .supervisor_settings import SupervisorSettings
-from .web import describe
 
 UNIT = "gemma4-supervisor.service"
 PYTHON = (sys.executable, "-I", "-S")  # no environment, no installed packages: what it needs is in the archive
@@ -49,7 +50,7 @@ class Installation:
         """
         self._settings.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         is_new = _write_if_other(self._place, self._data)
-        unit = pkgutil.get_data(__package__ or "", UNIT) or b""
+        unit = pkgutil.get_data("containers.tpu", UNIT) or b""
         if _write_if_other(self._settings.unit_dir / UNIT, unit):
             is_new = True
             _systemctl("daemon-reload")

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from containers.shared.web import TransientError, backoff, describe
+
 from .log import Log, now
-from .supervisor_settings import backoff
-from .web import Unreachable, describe
 
 SCHEMA = 1
 MOST_ERRORS = 5
@@ -74,11 +74,11 @@ class MachineStatus:
         self.trouble(where, message)
         try:
             self._publish_newest()
-        except Unreachable:
+        except TransientError:
             return  # the file and the journal have it
 
     def _publish_newest(self) -> None:
-        """One at a time, or one that was written earlier could arrive later. Raises Unreachable."""
+        """One at a time, or one that was written earlier could arrive later. Raises TransientError."""
         with self._publishing:
             self._publish(self._text())
 
@@ -116,7 +116,7 @@ class MachineStatus:
             try:
                 self._publish_newest()
                 failures = 0
-            except Unreachable as error:
+            except TransientError as error:
                 failures += 1
                 if failures == 1:
                     self._log.warning("report", f"The status cannot be published: {error}")

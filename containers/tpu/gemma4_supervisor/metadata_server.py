@@ -8,9 +8,11 @@ import time
 from collections.abc import Callable
 from urllib.parse import quote
 
+from containers.shared.access_token import METADATA_HEADERS, AccessToken
+from containers.shared.web import Reply, TransientError, backoff, call
+
 from .log import Log
-from .supervisor_settings import SupervisorSettings, backoff
-from .web import Reply, Unreachable, call
+from .supervisor_settings import SupervisorSettings
 
 SPEC = "attributes/gemma4-spec"
 SUPERVISOR = "attributes/gemma4-supervisor"
@@ -19,7 +21,6 @@ MAINTENANCE = "upcoming-maintenance?alt=json&recursive=true"
 ADDRESS = "network-interfaces/0/ip"
 REPORT = "guest-attributes/gemma4/status"
 ANSWER_S = 10.0
-TOKEN_SPARE_S = 300.0
 
 
 class MetadataServer:
@@ -28,43 +29,35 @@ class MetadataServer:
     def __init__(self, settings: SupervisorSettings, log: Log) -> None:
         self._root = f"http://{settings.metadata_host}/computeMetadata/v1/instance/"
         self._log = log
-        self._token, self._token_ends = "", 0.0
-        self._lock = threading.Lock()
+        self._token = AccessToken(lambda: self._ask("GET", "service-accounts/default/token", ANSWER_S).body)
 
     def read(self, path: str) -> str | None:
-        """The value, or None where there is none. Raises Unreachable."""
+        """The value, or None where there is none. Raises TransientError."""
         reply = self._ask("GET", path, ANSWER_S)
         return None if reply.status == 404 else reply.text
 
     def wait(self, path: str, etag: str, wait_s: float) -> tuple[str | None, str]:
-        """Value and etag, as soon as the etag is no longer the given one, or after `wait_s`. Raises Unreachable."""
+        """Value and etag, as soon as the etag is no longer the given one, or after `wait_s`. Raises TransientError."""
         question = f"wait_for_change=true&last_etag={quote(etag)}&timeout_sec={max(1, round(wait_s))}"
         reply = self._ask("GET", f"{path}?{question}", wait_s + ANSWER_S)
         return (None, "NONE") if reply.status == 404 else (reply.text, reply.headers.get("etag", "NONE"))
 
     def token(self) -> str:
-        """An access token of the machine's service account that is good for some minutes. Raises Unreachable."""
-        with self._lock:
-            if time.monotonic() > self._token_ends:
-                reply = self._ask("GET", "service-accounts/default/token", ANSWER_S)
-                try:
-                    answer = json.loads(reply.body)
-                    self._token = self._log.hide(str(answer["access_token"]))
-                    self._token_ends = time.monotonic() + float(answer["expires_in"]) - TOKEN_SPARE_S
-                except (ValueError, KeyError, TypeError):
-                    raise Unreachable("the metadata server gives no token: has the node a service account?") from None
-            return self._token
+        """Return an access token of the machine's service account, good for some minutes. Raises TransientError."""
+        try:
+            return self._log.hide(self._token.value())
+        except ValueError:
+            raise TransientError("the metadata server gives no token: has the node a service account?") from None
 
     def forget_token(self) -> None:
-        """After a refusal: the next one will be fresh."""
-        with self._lock:
-            self._token_ends = 0.0
+        """Drop a token that was refused; the next one is fresh."""
+        self._token.forget()
 
     def address(self) -> str:
-        """The machine's address in the VPC. Raises Unreachable."""
+        """The machine's address in the VPC. Raises TransientError."""
         address = self.read(ADDRESS)
         if not address:
-            raise Unreachable("the metadata server names no address of this machine")
+            raise TransientError("the metadata server names no address of this machine")
         return address.strip()
 
     def maintenance(self) -> str | None:
@@ -75,23 +68,22 @@ class MetadataServer:
         """
         try:
             notice = json.loads(self._ask("GET", MAINTENANCE, ANSWER_S).body)
-        except (Unreachable, ValueError):
+        except (TransientError, ValueError):
             return None
         return json.dumps(notice) if isinstance(notice, dict) and notice and "error" not in notice else None
 
     def publish(self, text: str) -> None:
-        """Put the report where `getGuestAttributes` finds it. Raises Unreachable, also where they are switched off."""
+        """Put the report where `getGuestAttributes` finds it. Raises TransientError, also where they are switched off."""
         reply = self._ask("PUT", REPORT, ANSWER_S, text.encode())
         if reply.status not in (200, 202, 204):
-            raise Unreachable(f"guest attributes answer HTTP {reply.status}; are they enabled on the node?")
+            raise TransientError(f"guest attributes answer HTTP {reply.status}; are they enabled on the node?")
 
     def _ask(self, method: str, path: str, timeout_s: float, body: bytes | None = None) -> Reply:
-        headers = {"Metadata-Flavor": "Google"}
-        reply = call(method, self._root + path, timeout_s=timeout_s, headers=headers, body=body)
+        reply = call(method, self._root + path, timeout_s=timeout_s, headers=METADATA_HEADERS, body=body)
         if method == "GET" and reply.status not in (200, 404):
-            raise Unreachable(f"the metadata server answers HTTP {reply.status}")
+            raise TransientError(f"the metadata server answers HTTP {reply.status}")
         if reply.status == 200 and reply.headers.get("metadata-flavor") != "Google":
-            raise Unreachable("what answers is not the metadata server")
+            raise TransientError("what answers is not the metadata server")
         return reply
 
 
@@ -112,7 +104,7 @@ class Watch(threading.Thread):
         while True:
             try:
                 value, etag = self._metadata.wait(self._path, etag, self._settings.watch_s)
-            except Unreachable as error:
+            except TransientError as error:
                 failures += 1
                 self._trouble(str(error))
                 time.sleep(backoff(self._settings.retry_s, 30, failures))

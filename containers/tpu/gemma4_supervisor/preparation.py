@@ -11,6 +11,8 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
+from containers.shared.web import TransientError, backoff
+
 from .bucket_reader import WeightsError
 from .cleanup import sweep
 from .context import Context
@@ -18,8 +20,6 @@ from .desired_spec import Spec
 from .docker import Abandoned, DockerError, write_private
 from .huggingface import SecretError, secret, token_file
 from .state import Run
-from .supervisor_settings import backoff
-from .web import Unreachable
 from .weight_staging import GIB, Stager, is_staged
 
 PLACES = ("image", "address", "weights", "token")
@@ -79,7 +79,7 @@ class Preparation(threading.Thread):
         while not self._abandoned.is_set():
             try:
                 result = step()
-            except (DockerError, WeightsError, SecretError, Unreachable, OSError) as error:
+            except (DockerError, WeightsError, SecretError, TransientError, OSError) as error:
                 if self._abandoned.is_set():
                     break
                 failures += 1
@@ -131,7 +131,7 @@ class Preparation(threading.Thread):
         """The machine's address now, as a reboot may have brought another; for a restart, the last one is better than none."""
         try:
             return self._context.metadata.address()
-        except Unreachable:
+        except TransientError:
             if self._known is None:
                 raise
             return self._known.address
@@ -165,7 +165,7 @@ class Preparation(threading.Thread):
         file = token_file(self._context.settings.run_dir, self.spec.token_secret)
         try:
             token = self._context.log.hide(secret(self._context, self.spec.token_secret))
-        except (SecretError, Unreachable) as error:
+        except (SecretError, TransientError) as error:
             if self._known is None or not file.exists():
                 raise
             self._context.log.warning("token-kept", f"{self.spec.hash} starts with the token that is here: {error}")

@@ -32,9 +32,10 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from containers.shared.web import Reply, TimedOut, TransientError, call
+
 from .docker import Docker, DockerError
 from .supervisor_settings import SupervisorSettings
-from .web import Reply, TimedOut, Unreachable, call
 
 TOKENS = re.compile(r"^vllm:generation_tokens_total(?:\{[^}]*\})? ([0-9.eE+-]+)", re.MULTILINE)
 BUSY = (429, 503)
@@ -79,7 +80,7 @@ class Server:
             has_made_tokens = self._has_made_tokens()
         except TimedOut as error:
             return Finding(Condition.SLOW, str(error))
-        except Unreachable as error:
+        except TransientError as error:
             return Finding(Condition.LOADING, str(error))
         if has_made_tokens and self._trusted < TRUST:
             self._trusted += 1
@@ -97,7 +98,7 @@ class Server:
             reply = call("GET", f"{self._url}/health", timeout_s=self._patience_s)
         except TimedOut as error:
             return Finding(Condition.SLOW, str(error))
-        except Unreachable as error:
+        except TransientError as error:
             return Finding(Condition.LOADING, str(error))
         return None if reply.status == 200 else Finding(Condition.LOADING, f"/health answers HTTP {reply.status}")
 
@@ -118,7 +119,7 @@ class Server:
             )
         except TimedOut as error:
             return Finding(Condition.SLOW, f"no token: {error}")
-        except Unreachable as error:
+        except TransientError as error:
             return Finding(Condition.FAILING, f"no token: {error}")
         if reply.status in BUSY:
             return Finding(Condition.SLOW, _told(reply))
@@ -129,11 +130,11 @@ class Server:
     def _has_made_tokens_meanwhile(self) -> bool:
         try:
             return self._has_made_tokens()
-        except Unreachable:
+        except TransientError:
             return False
 
     def _has_made_tokens(self) -> bool:
-        """Whether the server's counters have moved since they were last read. Raises Unreachable."""
+        """Whether the server's counters have moved since they were last read. Raises TransientError."""
         metrics = call("GET", f"{self._url}/metrics", timeout_s=self._patience_s)
         counters = [float(value) for value in TOKENS.findall(metrics.text)]
         if not counters:

@@ -9,6 +9,8 @@ import enum
 import time
 from collections.abc import Callable
 
+from containers.shared.web import TransientError, backoff
+
 from .context import Context
 from .desired_spec import Spec
 from .docker import Container, DockerError
@@ -17,8 +19,6 @@ from .preparation import PLACES, Preparation
 from .probe import Condition, Finding, Prober
 from .serving_slot import ServingSlot
 from .state import Run
-from .supervisor_settings import backoff
-from .web import Unreachable
 
 FAILING_STARTS = 3
 """Errors in a row after which a starting server that says it is healthy counts as failed."""
@@ -86,7 +86,7 @@ class ServerLifecycle:
             running = self._slot.running()
             if running and running.fingerprint == spec.fingerprint:
                 self._take_over(Run(spec, "", self._context.metadata.address(), label=spec.fingerprint), running)
-        except (DockerError, Unreachable):
+        except (DockerError, TransientError):
             return  # then it is prepared and started like any other
 
     def replace(self, run: Run) -> None:

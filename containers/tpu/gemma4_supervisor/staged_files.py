@@ -5,17 +5,11 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
+from containers.shared.manifest import ManifestFile
+
 STAGED_FILES = ".gemma4-staged.json"
-
-
-@dataclass(frozen=True)
-class File:
-    name: str
-    size: int
-    sha256: str
 
 
 class StagedFiles:
@@ -32,24 +26,24 @@ class StagedFiles:
         except (OSError, ValueError, KeyError, TypeError):
             pass  # nothing is known, so everything is fetched
 
-    def missing(self, files: Iterable[File]) -> list[File]:
+    def missing(self, files: Iterable[ManifestFile]) -> list[ManifestFile]:
         """Those that are not here, or not as they should be; the largest first."""
         return sorted((file for file in files if not self._has(file)), key=lambda file: -file.size)
 
-    def add(self, file: File) -> None:
+    def add(self, file: ManifestFile) -> None:
         with self._lock:
             self.files[file.name] = file.sha256
             self.is_complete = False
             self._write()
 
-    def complete(self, files: Iterable[File]) -> None:
+    def complete(self, files: Iterable[ManifestFile]) -> None:
         """All of these are here, and nothing else counts."""
         with self._lock:
             self.files = {file.name: file.sha256 for file in files}
             self.is_complete = True
             self._write()
 
-    def _has(self, file: File) -> bool:
+    def _has(self, file: ManifestFile) -> bool:
         path = self.folder / file.name
         return self.files.get(file.name) == file.sha256 and path.is_file() and path.stat().st_size == file.size
 

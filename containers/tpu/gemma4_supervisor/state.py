@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from containers.shared.web import describe
+
 from .desired_spec import Spec, SpecError, parse
 from .docker import write_private
 from .machine_status import MachineStatus
-from .web import describe
 
 SCHEMA = 1
 

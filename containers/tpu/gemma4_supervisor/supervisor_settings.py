@@ -78,8 +78,3 @@ class SupervisorSettings:
             if text is not None:
                 chosen[field.name] = _READERS[str(field.type)](text)
         return cls(**chosen)
-
-
-def backoff(first_s: float, cap_s: float, failures: int) -> float:
-    """Seconds to wait after so many failures in a row, doubling from `first_s`."""
-    return min(cap_s, first_s * 2.0 ** min(failures - 1, 30))

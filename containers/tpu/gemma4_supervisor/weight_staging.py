@@ -41,7 +41,7 @@ class Stager:
     def stage(
         self, sets: Sequence[WeightSet], abandoned: threading.Event, make_room: Callable[[], None] = lambda: None
     ) -> None:
-        """Raises WeightsError, Unreachable, OSError; Abandoned when told to stop. What is done stays done.
+        """Raises WeightsError, TransientError, OSError; Abandoned when told to stop. What is done stays done.
 
         `make_room` is called first, when nobody else writes weights.
         """

@@ -6,7 +6,12 @@ the Hugging Face token.
 
 from __future__ import annotations
 
+import atexit
+import functools
 import hashlib
+import runpy
+import shutil
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,8 +35,8 @@ from infra.planning.artifacts import WeightSet
 from infra.planning.plan import Plan
 from infra.providers.weights_copy import WeightsCopy, WeightsCopyArgs
 
-SCRIPT = Path("containers/weights/stage.py")
-_SCRIPT_OBJECT = ".stage/stage.py"
+ARCHIVE = Path("containers/archive.py")
+_SCRIPT_OBJECT = ".stage/stage.pyz"
 _SCRIPT_MOUNT = "/mnt/script"
 _JOB_TIMEOUT_S = 6 * 3600
 _JOB_RETRIES = 0  # WeightsCopy runs it again where that can help: a retry here would repeat a wrong token, too
@@ -55,6 +60,7 @@ class Weights(pulumi.ComponentResource):
     def __init__(self, name: str, args: WeightsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gemma4:components:Weights", name, {}, opts)
         self._name, self._plan, self._foundation = name, args.plan, args.foundation
+        self._stage: bytes = runpy.run_path(str(ARCHIVE))["stage"]()
         if args.plan.settings.weights.source == "existing":
             self.bucket, job = pulumi.Output.from_input(args.plan.names.bucket), None
             waits: list[pulumi.Resource] = []
@@ -96,7 +102,7 @@ class Weights(pulumi.ComponentResource):
             f"{self._name}-script",
             bucket=bucket.name,
             name=_SCRIPT_OBJECT,
-            source=pulumi.FileAsset(str(SCRIPT)),
+            source=pulumi.FileAsset(_file_of(self._stage)),
             opts=pulumi.ResourceOptions(parent=self),
         )
         grants = [
@@ -158,10 +164,20 @@ class Weights(pulumi.ComponentResource):
                 revision=weights.revision,
                 job="" if job is None else job.name,
                 arguments=[] if job is None else stage_arguments(self._plan, weights),
-                script="" if job is None else hashlib.sha256(SCRIPT.read_bytes()).hexdigest()[:12],
+                script="" if job is None else hashlib.sha256(self._stage).hexdigest()[:12],
             ),
             opts=pulumi.ResourceOptions(parent=self, depends_on=waits),
         )
+
+
+@functools.cache
+def _file_of(archive: bytes) -> str:
+    """Return the path of a file with these bytes, which lasts as long as this process: an asset in text would change them."""
+    folder = tempfile.mkdtemp(prefix="gemma4-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = Path(folder, "stage.pyz")
+    path.write_bytes(archive)
+    return str(path)
 
 
 def stage_arguments(plan: Plan, weights: WeightSet) -> list[str]:

@@ -29,7 +29,7 @@ def slice_metadata(
     archive = runpy.run_path(str(ARCHIVE))
     return {
         STARTUP: archive["startup_script"](),
-        SUPERVISOR: archive["supervisor"](),
+        SUPERVISOR: archive["in_base64"](archive["supervisor"]()),
         SPEC: pulumi.Output.all(image, secret).apply(
             lambda known: serving_spec(plan, image=known[0], token_secret=known[1])
         ),

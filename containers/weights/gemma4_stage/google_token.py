@@ -1,0 +1,40 @@
+"""The Google access token of the job's service account, or one that the environment gives."""
+
+from __future__ import annotations
+
+from containers.shared.access_token import METADATA_HEADERS, TOKEN_PATH, AccessToken
+
+from .connections import Connections
+from .exit_codes import ExitCode, Failure
+from .job_log import hide
+from .retries import Retries, retry
+
+ANSWER_S = 10.0
+
+
+class GoogleToken:
+    """One token, shared by all threads."""
+
+    def __init__(self, fixed: str, metadata_endpoint: str, retries: Retries) -> None:
+        self._fixed, self._url = fixed, metadata_endpoint + TOKEN_PATH
+        self._retries, self._connections = retries, Connections(ANSWER_S)
+        self._token = AccessToken(self._fetch)
+
+    def headers(self) -> dict[str, str]:
+        """Return the header that a request to the bucket needs. Raises Failure where there is no token."""
+        try:
+            token = self._fixed or self._token.value()
+        except (Failure, ValueError) as error:
+            fact = "The metadata server gives no Google access token. Does the job have a service account? "
+            fix = "Outside Google Cloud, set GOOGLE_OAUTH_ACCESS_TOKEN."
+            raise Failure(ExitCode.BUCKET, fact + fix) from error
+        hide(token)
+        return {"Authorization": f"Bearer {token}"}
+
+    def renew(self) -> bool:
+        """Drop a token that was refused; returns False where there can be no other."""
+        self._token.forget()
+        return not self._fixed
+
+    def _fetch(self) -> bytes:
+        return retry(self._retries, lambda: self._connections.call("GET", self._url, METADATA_HEADERS)).body
