@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from infra.catalog.loader import Catalog, Profile, catalog
+from infra.catalog.loader import Catalog, catalog
 from infra.catalog.lock import Lock, write_lock
 from infra.catalog.schema import (
     BF16_BYTES,
@@ -17,9 +17,12 @@ from infra.catalog.schema import (
     Modality,
     Model,
     Parameters,
+    Peak,
     Platform,
     Price,
     PriceUnit,
+    Profile,
+    ProgramSize,
     Quota,
     Recipe,
     Source,
@@ -42,10 +45,12 @@ __all__ = [
     "Modality",
     "Model",
     "Parameters",
+    "Peak",
     "Platform",
     "Price",
     "PriceUnit",
     "Profile",
+    "ProgramSize",
     "Quota",
     "Recipe",
     "Source",

@@ -9,14 +9,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Literal
 
 from infra.catalog.files import DATA, CatalogFile, RowT, nearest
 from infra.catalog.lock import Lock, read_lock
-from infra.catalog.schema import Accelerator, Architecture, Assistant, Image, Model, Price, Quota, Recipe
+from infra.catalog.schema import (
+    Accelerator,
+    Architecture,
+    Assistant,
+    Image,
+    Model,
+    Peak,
+    Price,
+    Profile,
+    ProgramSize,
+    Quota,
+    Recipe,
+    WeightFormat,
+)
 from infra.errors import CatalogError
-
-Profile = Literal["latency", "balanced", "throughput"]
 
 
 class Catalog:
@@ -36,6 +46,10 @@ class Catalog:
     @property
     def models(self) -> Mapping[str, Model]:
         return self._models_file[2]
+
+    @property
+    def weight_formats(self) -> Mapping[str, WeightFormat]:
+        return self._models_file[3]
 
     @cached_property
     def accelerators(self) -> Mapping[str, Accelerator]:
@@ -88,6 +102,16 @@ class Catalog:
         file.finish()
         return recipes
 
+    @property
+    def peaks(self) -> Mapping[tuple[str, str], Peak]:
+        """By architecture and accelerator."""
+        return self._measurements_file[0]
+
+    @property
+    def program_sizes(self) -> Mapping[tuple[str, bool], ProgramSize]:
+        """By architecture and whether drafts are verified."""
+        return self._measurements_file[1]
+
     @cached_property
     def lock(self) -> Lock:
         """Digests and revisions that were resolved online; empty until somebody has pinned them."""
@@ -127,17 +151,37 @@ class Catalog:
         return next((row for row in self.recipes if (row.model, row.accelerator, row.profile) == wanted), None)
 
     @cached_property
-    def _models_file(self) -> tuple[Mapping[str, Architecture], Mapping[str, Assistant], Mapping[str, Model]]:
+    def _models_file(
+        self,
+    ) -> tuple[Mapping[str, Architecture], Mapping[str, Assistant], Mapping[str, Model], Mapping[str, WeightFormat]]:
         file = self._open("models.toml")
         architectures = file.keyed("architectures", Architecture)
         assistants = file.keyed("assistants", Assistant)
         models = file.keyed("models", Model)
+        formats = file.keyed("formats", WeightFormat)
         for model in models.values():
             file.refer(f"models.{model.id}.architecture", model.architecture, architectures)
+            file.refer(f"models.{model.id}.weight_format", model.weight_format, formats)
             if model.assistant is not None:
                 file.refer(f"models.{model.id}.assistant", model.assistant, assistants)
         file.finish()
-        return architectures, assistants, models
+        return architectures, assistants, models, formats
+
+    @cached_property
+    def _measurements_file(self) -> tuple[Mapping[tuple[str, str], Peak], Mapping[tuple[str, bool], ProgramSize]]:
+        file = self._open("measurements.toml")
+        peaks = file.keyed("peaks", Peak).values()
+        sizes = file.keyed("programs", ProgramSize).values()
+        for peak in peaks:
+            file.refer(f"peaks.{peak.id}.architecture", peak.architecture, self.architectures)
+            file.refer(f"peaks.{peak.id}.accelerator", peak.accelerator, self.accelerators)
+        for size in sizes:
+            file.refer(f"programs.{size.id}.architecture", size.architecture, self.architectures)
+        file.finish()
+        return (
+            {(peak.architecture, peak.accelerator): peak for peak in peaks},
+            {(size.architecture, size.drafting): size for size in sizes},
+        )
 
     @property
     def _skus(self) -> set[str]:

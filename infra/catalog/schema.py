@@ -18,6 +18,8 @@ BF16_BYTES = 2
 """Bytes of a bfloat16 number."""
 
 Modality = Literal["image", "audio", "video"]
+Profile = Literal["latency", "balanced", "throughput"]
+"""What a stack may be tuned for."""
 
 
 class Device(StrEnum):
@@ -33,13 +35,6 @@ class Platform(StrEnum):
     CLOUD_RUN = "cloud-run"
     TPU_QUEUED_RESOURCE = "tpu"
     COMPUTE_ENGINE = "compute-engine"
-
-
-class WeightFormat(StrEnum):
-    """How a published checkpoint stores its weights."""
-
-    BF16 = "bf16"
-    W4A16 = "w4a16"
 
 
 class Row(BaseModel):
@@ -84,8 +79,11 @@ class Parameters(Row):
     """Vision tower and its projection."""
     audio: int = 0
     """Audio tower and its projection."""
-    w4a16_quantized: int | None = None
-    """How many of `total` the QAT checkpoint stores as int4; None where there is no such checkpoint."""
+
+    @property
+    def linear(self) -> int:
+        """What quantization touches: the decoder's linear layers; embeddings, norms, router and towers stay bf16."""
+        return self.attention + self.mlp + self.experts + self.per_layer_linears
 
 
 class Architecture(Row):
@@ -116,11 +114,14 @@ class Architecture(Row):
     parameters: Parameters
     input_modalities: tuple[Modality, ...]
     """What the checkpoint takes beside text."""
+    vision_tower: bool = True
+    """False: images and sound enter through one projection each."""
+    media_may_be_split: bool = False
+    """Whether vLLM may split an image or a video between two steps; for all others it switches that off."""
     rope_cache_bytes: int
     """Rotary tables that vLLM keeps on each rank, not sharded by tensor parallelism."""
     duplicated_value_bytes: int = 0
     """Bytes of V weights that vLLM duplicates on k_eq_v full layers, bf16."""
-    duplicated_value_bytes_w4a16: int = 0
     unshared_kv_checkpoint_bytes: int = 0
     """K/V weights of KV-shared layers: in the checkpoint and on TPU, skipped by vLLM on GPU."""
     tpu_resident_gib_reported: float | None = None
@@ -159,6 +160,22 @@ class Assistant(Row):
     source: Source
 
 
+class WeightFormat(Row):
+    """How a published checkpoint stores the weights of its linear layers; all others are bf16."""
+
+    id: str
+    holds: str
+    """In a sentence: what a checkpoint of this format holds."""
+    bytes_per_parameter: float
+    quantized: bool
+    """Whether the weights are quantised already, so that nothing is left to quantise while loading."""
+    devices: tuple[Device, ...]
+    """Kinds of device whose vLLM loads it."""
+    resident_error: tuple[float, float]
+    """Relative error down and up of the counted size on a GPU against the sizes that vLLM logs."""
+    source: Source
+
+
 class Model(Row):
     """One checkpoint that can be served."""
 
@@ -166,7 +183,8 @@ class Model(Row):
     hub_id: str
     title: str
     architecture: str
-    weight_format: WeightFormat
+    weight_format: str
+    """Catalog id of the format of its weights."""
     checkpoint_bytes: int
     """Size of the safetensors files: what is staged and loaded."""
     assistant: str | None
@@ -247,6 +265,32 @@ class Accelerator(Row):
     tpu: TpuLimits | None = None
     deployable: bool = True
     """False: planned, but no component builds it yet."""
+    measured: tuple[Literal["decode", "prompt"], ...] = ()
+    """What somebody timed on its devices: answers, prompts that are not cached. What nobody timed has a wider band."""
+    notes: tuple[str, ...] = ()
+    """What a reader of a plan should know of the machine."""
+    source: Source
+
+
+class Peak(Row):
+    """The most output tokens/s that somebody reached with a model of this architecture on a machine."""
+
+    id: str
+    architecture: str
+    accelerator: str
+    tokens_per_second: float
+    source: Source
+
+
+class ProgramSize(Row):
+    """Memory that compiled programs were seen to need outside vLLM's share, on one TPU chip."""
+
+    id: str
+    architecture: str
+    drafting: bool
+    """Whether drafts are verified."""
+    gib: tuple[float, float, float]
+    """Least, likeliest and most."""
     source: Source
 
 
@@ -305,7 +349,7 @@ class Recipe(Row):
     id: str
     model: str
     accelerator: str
-    profile: Literal["latency", "balanced", "throughput"] | None = None
+    profile: Profile | None = None
     """None: the base recipe of the pair; else laid over it when that profile is asked for."""
     settings: dict[str, object]
     """Dotted setting paths (e.g. serving.maxModelLen) to values."""

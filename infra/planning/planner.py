@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from infra.catalog import Accelerator, Architecture, Assistant, Catalog, Model, catalog
+from infra.catalog import Accelerator, Architecture, Assistant, Catalog, Model, Profile, catalog
 from infra.errors import Fault, SettingsError
 from infra.planning.artifacts import images_of, unpinned, weights_of
 from infra.planning.checks.combination import check_combination, check_idle_devices
@@ -14,7 +14,6 @@ from infra.planning.checks.ignored import profile_without_effect, without_effect
 from infra.planning.checks.notes import (
     access_notes,
     crowding,
-    driver_note,
     idle_note,
     kv_dtype_note,
     region_note,
@@ -46,7 +45,7 @@ from infra.planning.platforms.registry import platform_of
 from infra.planning.platforms.tpu.slices import SlicesPlan
 from infra.planning.server.command import MOUNT, TPU_WEIGHTS, command_of
 from infra.planning.server.server import Server, server_of
-from infra.planning.settings.declarations import Profile, Settings
+from infra.planning.settings.declarations import Settings
 from infra.planning.settings.messages import Findings
 from infra.planning.settings.resolve import Origin, Resolved, resolve
 from infra.planning.units import Band, parse_duration
@@ -329,7 +328,7 @@ class _Planner:
             self.notes += spot_note(self.settings)
             self.notes += unseen_image_note(self.settings, self.images["serving"])
         self.notes += image_note(self.settings, self.accelerator, self.names)
-        self.notes += driver_note(self.accelerator)
+        self.notes += self.accelerator.notes
         self.notes += template_note(self.settings, self.accelerator)
         self.notes += vision_note(self.settings)
         self.notes += access_notes(self.settings, self.model) if self.accelerator.deployable else ()

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from infra.catalog import Accelerator, Catalog, Model, Platform, WeightFormat, catalog
+from infra.catalog import Accelerator, Catalog, Model, Platform, catalog
 from infra.errors import SettingsError
 from infra.planning.checks.reading_pace import READING_SPEED
 from infra.planning.gateway.limits import MOST_IN_FLIGHT
@@ -214,7 +214,10 @@ def _variants(need: Need, model: Model, accelerator: Accelerator, facts: Catalog
     }
     smaller_kv = base | {"serving.kvCacheDtype": "fp8"}
     plain = [base, smaller_kv]
-    if implementation_of(accelerator).quantizes_while_loading and model.weight_format is WeightFormat.BF16:
+    if (
+        implementation_of(accelerator).quantizes_while_loading
+        and not facts.weight_formats[model.weight_format].quantized
+    ):
         plain.append(smaller_kv | {"serving.quantization": "fp8"})
     yield from plain
     if accelerator.device is GAIN_MEASURED_ON and facts.assistant_of(model.id) is not None:

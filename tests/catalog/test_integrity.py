@@ -23,7 +23,6 @@ from infra.catalog import (
     Quota,
     Recipe,
     Source,
-    WeightFormat,
     catalog,
 )
 from infra.catalog.flags import flag_table
@@ -42,6 +41,8 @@ def named(row: Accelerator | Recipe | Price) -> str:
 def sources() -> Iterator[tuple[str, Source]]:
     for rows in (CATALOG.architectures, CATALOG.assistants, CATALOG.models, CATALOG.accelerators, CATALOG.images):
         yield from ((row.id, row.source) for row in rows.values())
+    for more in (CATALOG.weight_formats, CATALOG.peaks, CATALOG.program_sizes):
+        yield from ((row.id, row.source) for row in more.values())
     yield from ((quota.id, quota.source) for quota in CATALOG.quotas.values())
     yield from ((named(price), price.source) for price in CATALOG.prices)
     yield from ((recipe.id, recipe.source) for recipe in CATALOG.recipes)
@@ -53,6 +54,12 @@ class TestEveryFigureHasAnOrigin:
     def test_the_source_says_where_and_when(self, row: str, source: Source) -> None:
         assert len(source.where) > 20, row
         assert dt.date(2025, 1, 1) < source.read <= dt.date.today(), row
+
+    def test_what_was_timed_on_a_machine_was_timed_by_somebody(self) -> None:
+        """A recipe whose speed somebody has is a run on that machine, so its band is that of measured devices."""
+        for recipe in CATALOG.recipes:
+            if recipe.speed_measured_at:
+                assert "decode" in CATALOG.accelerator(recipe.accelerator).measured, recipe.id
 
     def test_no_row_of_the_catalog_has_a_figure_known_to_be_wrong(self) -> None:
         # KV capacities copied from exact doubles, a price outlier, and peaks of grids that asked for one token
@@ -253,7 +260,7 @@ class TestRecipes:
             assert memory.min <= (settings.scaling.memory_gib or 0) <= memory.max
             assert settings.serving.cpu_offload_gb < (settings.scaling.memory_gib or math.inf)
         if accelerator.device is Device.TPU:
-            assert CATALOG.model(recipe.model).weight_format is WeightFormat.BF16, "vLLM on TPU cannot load w4a16"
+            assert CATALOG.model(recipe.model).weight_format == "bf16", "vLLM on TPU cannot load w4a16"
             assert settings.serving.quantization == "none"
             assert not settings.serving.chunked_multimodal_input
 

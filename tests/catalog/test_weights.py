@@ -24,7 +24,7 @@ class TestParametersCloseExactly:
     @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=named)
     def test_the_categories_sum_to_the_total(self, architecture: Architecture) -> None:
         p = architecture.parameters
-        categories = p.model_dump(exclude={"total", "w4a16_quantized"})
+        categories = p.model_dump(exclude={"total"})
         assert sum(categories.values()) == p.total
 
     @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=named)
@@ -53,21 +53,20 @@ class TestParametersCloseExactly:
         values = a.hidden_size * a.global_kv_heads * a.global_head_dim * value_matrices
         assert a.rope_cache_bytes == a.max_position * (a.head_dim + a.global_head_dim) * BYTES_BF16
         assert a.duplicated_value_bytes == values * BYTES_BF16
-        assert a.duplicated_value_bytes_w4a16 == (values * BYTES_W4A16 if a.parameters.w4a16_quantized else 0)
 
-    @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=named)
-    def test_quantization_takes_the_linears_of_the_decoder_and_nothing_else(self, architecture: Architecture) -> None:
-        p = architecture.parameters
-        assert p.w4a16_quantized in (None, p.attention + p.mlp + p.per_layer_linears)
+    @pytest.mark.parametrize("weight_format", CATALOG.weight_formats.values(), ids=lambda row: row.id)
+    def test_a_format_stores_as_many_bytes_as_its_numbers_take(self, weight_format: WeightFormat) -> None:
+        assert weight_format.bytes_per_parameter == {"bf16": BYTES_BF16, "w4a16": BYTES_W4A16}[weight_format.id]
+        assert weight_format.quantized == (weight_format.bytes_per_parameter < BYTES_BF16)
 
     @pytest.mark.parametrize("model", MODELS, ids=named)
     def test_the_checkpoint_holds_what_the_counts_say(self, model: Model) -> None:
         a = CATALOG.architecture_of(model.id)
         p = a.parameters
-        if model.weight_format is WeightFormat.BF16:
+        if model.weight_format == "bf16":
             assert model.checkpoint_bytes == p.total * BYTES_BF16 + a.unshared_kv_checkpoint_bytes
             return
-        quantized = p.w4a16_quantized or 0
+        quantized = p.linear
         lm_head_copy = p.embedding
         bf16 = (p.total - quantized + lm_head_copy) * BYTES_BF16
         assert model.checkpoint_bytes == quantized * BYTES_W4A16 + bf16
@@ -97,11 +96,11 @@ RESIDENT_GIB = {
 
 def resident_gib(model: Model) -> float:
     a = CATALOG.architecture_of(model.id)
-    if model.weight_format is WeightFormat.BF16:
+    if model.weight_format == "bf16":
         return (a.parameters.total * BYTES_BF16 + a.rope_cache_bytes + a.duplicated_value_bytes) / GIB
-    quantized = a.parameters.w4a16_quantized or 0
+    quantized = a.parameters.linear
     weights = quantized * BYTES_W4A16 + (a.parameters.total - quantized) * BYTES_BF16
-    return (weights + a.rope_cache_bytes + a.duplicated_value_bytes_w4a16) / GIB
+    return (weights + a.rope_cache_bytes + a.duplicated_value_bytes * BYTES_W4A16 / BYTES_BF16) / GIB
 
 
 class TestResidentWeights:
@@ -131,7 +130,7 @@ class TestModels:
     def test_the_id_of_a_checkpoint_of_googles_is_its_hub_name_in_lower_case(self, model: Model) -> None:
         name = model.hub_id.removeprefix("google/")
         assert model.id == name.removesuffix("-ct").lower()
-        assert (model.weight_format is WeightFormat.W4A16) == name.endswith("-qat-w4a16-ct")
+        assert (model.weight_format == "w4a16") == name.endswith("-qat-w4a16-ct")
 
     @pytest.mark.parametrize("model", MODELS, ids=named)
     def test_the_drafter_is_that_of_the_same_size(self, model: Model) -> None:

@@ -11,7 +11,7 @@ from rich.table import Table
 from infra.catalog import Platform
 from infra.ops.terminal.output import print_json
 from infra.planning.memory.verdict import Verdict
-from infra.planning.performance.speed import REPORTED_PEAKS
+from infra.planning.performance.speed import reported_peak
 from infra.planning.platforms.tpu.slices import SlicesPlan
 from infra.planning.recommend import Candidate, Need, Recommendation, recommend
 from infra.planning.report.data import exact, exact_band
@@ -100,7 +100,7 @@ def _term(candidate: Candidate) -> str:
 def _peaks(shown: Sequence[Candidate]) -> Iterator[str]:
     for candidate in shown:
         plan = candidate.plan
-        peak = REPORTED_PEAKS.get((plan.architecture.id, plan.accelerator.id))
+        peak = reported_peak(plan.server)
         if peak is not None and peak < candidate.rate.total.mid:
             yield f"The best rate reported for {plan.model.id} on {plan.accelerator.id} is {peak:,.0f} tok/s a replica."
 

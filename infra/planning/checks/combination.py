@@ -143,10 +143,11 @@ def _engine(
         yield Fault("serving.asyncScheduling", fact, "vLLM would refuse to start.", fix)
     if serving.speculation.method == "mtp":
         yield from _assistant(model, assistant, version)
-    if serving.quantization == "fp8" and (model.weight_format != "bf16" or not does.quantizes_while_loading):
+    quantized = catalog().weight_formats[model.weight_format].quantized
+    if serving.quantization == "fp8" and (quantized or not does.quantizes_while_loading):
         why = (
             "the checkpoint is quantised already"
-            if model.weight_format != "bf16"
+            if quantized
             else f"vLLM on {accelerator.device.name} cannot quantise while loading"
         )
         yield Fault(
@@ -188,17 +189,13 @@ def _assistant(model: Model, assistant: Assistant | None, version: str | None) -
         yield Fault(key, fact, "It would stop at the speculative configuration.", fix)
 
 
-_CHUNKED = ("e2b", "e4b")
-"""Architectures whose multimodal input vLLM may chunk on GPU; for all others it is switched off."""
-
-
 def _modalities(settings: Settings, architecture: Architecture, accelerator: Accelerator) -> Iterator[Fault]:
     modalities = settings.serving.modalities
     if modalities.audio and "audio" not in architecture.input_modalities:
         consequence = "The server would answer 400 to every audio request."
-        yield Fault(
-            "serving.modalities.audio", "the model has no audio tower.", consequence, "Write 0, or use E2B, E4B or 12B."
-        )
+        *others, last = (row.id.upper() for row in catalog().architectures.values() if "audio" in row.input_modalities)
+        fix = f"Write 0, or use {', '.join(others)} or {last}."
+        yield Fault("serving.modalities.audio", "the model has no audio tower.", consequence, fix)
     elif modalities.audio and not implementation_of(accelerator).reads_audio:
         consequence = "An audio request would be an error."
         yield Fault(
@@ -222,7 +219,7 @@ def _items(settings: Settings, architecture: Architecture, accelerator: Accelera
         fact = f"vLLM on {accelerator.device.name} makes at most {most} tokens of an image, whatever is set."
         consequence = "The prompt would have room for more than the encoder gives, and image requests would fail."
         yield Fault("serving.visionTokens", fact, consequence, f"Write {most} or less, or serve on a GPU.")
-    whole = not does.splits_media or architecture.id not in _CHUNKED or serving.chunked_multimodal_input is False
+    whole = not does.splits_media or not architecture.media_may_be_split or serving.chunked_multimodal_input is False
     batched = serving.max_num_batched_tokens
     if batched is None or not whole:
         return

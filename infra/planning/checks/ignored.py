@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from infra.catalog import Accelerator
+from infra.catalog import Accelerator, Profile
 from infra.errors import Fault
 from infra.planning.checks.tpu_slices import WRITTEN
 from infra.planning.performance.speed import Knee
 from infra.planning.platforms.base import Platform
 from infra.planning.server.implementations import implementation_of
-from infra.planning.settings.declarations import Profile, Settings
+from infra.planning.settings.declarations import Settings
 from infra.planning.settings.resolve import Origin
 
 

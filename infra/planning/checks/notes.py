@@ -53,16 +53,6 @@ def vision_note(settings: Settings) -> Iterator[str]:
         )
 
 
-def driver_note(accelerator: Accelerator) -> Iterator[str]:
-    """What is not known of the image on the hosts of Cloud Run's L4."""
-    if accelerator.id == "l4":
-        yield (
-            "Unverified: vLLM's images are built for CUDA 13, and Cloud Run's L4 hosts were seen with drivers of 535 and of "
-            "580, without notice. The container chooses its CUDA library by the driver that it finds; reports say that this "
-            "works and that it does not (serving.cudaCompatibility, docs/troubleshooting.md)."
-        )
-
-
 def unseen_image_note(settings: Settings, image: ImageRef) -> Iterator[str]:
     """That a slice is paid for before anybody knows whether its image exists: the catalog's tag is not pinned yet."""
     if settings.images.serving is None and settings.images.mode == "mirror" and not image.pinned:

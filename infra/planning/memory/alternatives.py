@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from infra.catalog import Accelerator, Model, WeightFormat, catalog
+from infra.catalog import Accelerator, Model, catalog
 from infra.planning.memory.budget import capacity_of, device_budget, smallest_cpu_offload_gib
 from infra.planning.memory.kv_cache import tensor_parallel_fault
 from infra.planning.server.implementations import implementation_of
@@ -55,7 +55,7 @@ def with_other_models(server: Server) -> Iterator[Neighbour]:
     """The same model in its other format, then smaller ones, largest first."""
     smaller = [row for row in catalog().models.values() if _size(row) < _size(server.model)]
     for model in (*siblings(server.model), *sorted(smaller, key=_size, reverse=True)):
-        quantization = server.quantization if model.weight_format is WeightFormat.BF16 else "none"
+        quantization = "none" if catalog().weight_formats[model.weight_format].quantized else server.quantization
         changed = replace(server, model=model, quantization=quantization, cpu_offload_gib=0.0)
         fits_model = server.max_model_len <= changed.architecture.max_position
         if fits_model and not tensor_parallel_fault(changed.architecture, server.tensor_parallel):

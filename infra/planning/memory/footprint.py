@@ -6,13 +6,10 @@ by them: both carry a band, and the constants below say what they rest on (read 
 
 from __future__ import annotations
 
-from infra.catalog import BF16_BYTES, GIB, Architecture, WeightFormat, catalog
+from infra.catalog import BF16_BYTES, GIB, catalog
 from infra.planning.memory.kv_blocks import TPU_USUAL_SEQS
-from infra.planning.performance.decode import W4A16_BYTES
 from infra.planning.server.server import Server
 from infra.planning.units import Band
-
-FP8_BYTES = 1.0
 
 # GPU runtime, fitted in sample to boots of vLLM 0.19 to 0.27 (B300, H100, A100, L40S, 24 GB cards).
 NON_TORCH = 0.25 * GIB
@@ -28,8 +25,6 @@ VISION_PROFILE_WITHOUT_TOWER = 0.1 * GIB
 SAMPLER_BYTES = 12
 """Bytes for each logit of each sequence while vLLM profiles its sampler."""
 
-# Relative errors of resident weights: counted against logged load sizes.
-WEIGHTS_ERROR = {WeightFormat.BF16: (0.002, 0.008), WeightFormat.W4A16: (0.002, 0.028)}
 TPU_WEIGHTS_ERROR = (0.005, 0.055)
 """E2B was resident on TPU as counted; one note has 12B 5.5 % above its count."""
 
@@ -42,12 +37,7 @@ each up to a power of two. 1.26 by the tensor sizes of 31B QAT, below 2 for any.
 
 TPU_PROGRAMS = Band(0.6 * GIB, 1.6 * GIB, 3.1 * GIB)
 """Compiled programs on TPU live outside the utilization cap: 0.62 GiB was left by a published configuration (31B at
-0.98), 3.1 GiB sufficed for every model."""
-TPU_PROGRAMS_MEASURED = {
-    ("e2b", False): Band(0.84 * GIB, 1.05 * GIB, 1.26 * GIB),  # v5e: died at 0.95, boots at 0.92
-    ("26b-a4b", True): Band(1.6 * GIB, 2.3 * GIB, 3.1 * GIB),  # v6e-4 with ngram: fails at 0.95, boots at 0.90
-}
-"""By architecture and whether drafts are verified."""
+0.98), 3.1 GiB sufficed for every model. What a model was seen to need is in the catalog."""
 TPU_LARGE_SEQS = 1024
 TPU_PROGRAMS_LARGE_BATCH = Band(3.3 * GIB, 4.0 * GIB, 4.65 * GIB)
 """With 1,024 sequences: 31B on v6e-8 asked for 1.50 GiB with 0.71 of 2.5 left at 0.92, and boots with 4.69 at 0.85."""
@@ -58,15 +48,12 @@ def loaded_weights(server: Server) -> Band:
     arch = server.architecture
     if server.implementation.keeps_checkpoint_as_it_is:
         return _loaded_weights_on_tpu(server)
-    per_linear = _bytes_per_linear_parameter(server)
+    per_linear, linears = server.bytes_per_parameter, arch.parameters.linear
     duplicated = arch.duplicated_value_bytes * per_linear / BF16_BYTES
-    if server.model.weight_format is WeightFormat.W4A16:
-        duplicated = arch.duplicated_value_bytes_w4a16
     # vLLM skips the K and V of KV-shared layers, yet logged load sizes are nearer to the checkpoint than to the count.
     skipped = arch.unshared_kv_checkpoint_bytes * per_linear / BF16_BYTES
-    linears = _linear_parameters(arch)
     stored = per_linear * linears + BF16_BYTES * (arch.parameters.total - linears) + duplicated + skipped
-    down, up = WEIGHTS_ERROR[server.model.weight_format]
+    down, up = server.weight_format.resident_error
     sharded = Band.around(stored / server.tensor_parallel, down, error_up=up)
     return Band.total([sharded, Band.exactly(arch.rope_cache_bytes)])
 
@@ -75,7 +62,7 @@ def offloadable_bytes(server: Server) -> float:
     """The most weights of one device that vLLM moves to host memory: its decoder layers."""
     if not server.implementation.offloads_weights:
         return 0.0
-    return _bytes_per_linear_parameter(server) * _linear_parameters(server.architecture) / server.tensor_parallel
+    return server.bytes_per_parameter * server.architecture.parameters.linear / server.tensor_parallel
 
 
 def assistant_bytes(server: Server) -> float:
@@ -116,7 +103,8 @@ def loading_extra_bytes(server: Server) -> float:
 
 def tpu_programs(server: Server) -> Band:
     """Memory that compiled programs need outside the utilization cap, a chip; bracketed by boots, not modelled."""
-    usual = TPU_PROGRAMS_MEASURED.get((server.architecture.id, server.speculation != "none"), TPU_PROGRAMS)
+    seen = catalog().program_sizes.get((server.architecture.id, server.speculation != "none"))
+    usual = Band(*(GIB * end for end in seen.gib)) if seen else TPU_PROGRAMS
     large = TPU_PROGRAMS_LARGE_BATCH
     if server.max_num_seqs >= TPU_LARGE_SEQS:
         return large.times(server.max_num_seqs / TPU_LARGE_SEQS)
@@ -156,25 +144,12 @@ def _loaded_weights_on_tpu(server: Server) -> Band:
     if arch.tpu_resident_gib_reported is None:
         down, up = TPU_WEIGHTS_ERROR
         return Band.around(counted / server.tensor_parallel, down, error_up=up)
-    down, up = WEIGHTS_ERROR[WeightFormat.BF16]
+    down, up = server.weight_format.resident_error
     reported = max(counted, arch.tpu_resident_gib_reported * GIB)
     return Band.around(reported / server.tensor_parallel, down, error_up=up)
-
-
-def _linear_parameters(arch: Architecture) -> int:
-    """Parameters that quantization touches; embeddings, norms, router and towers stay bf16."""
-    p = arch.parameters
-    return p.attention + p.mlp + p.experts + p.per_layer_linears
-
-
-def _bytes_per_linear_parameter(server: Server) -> float:
-    if server.model.weight_format is WeightFormat.W4A16:
-        return W4A16_BYTES
-    return FP8_BYTES if server.quantization == "fp8" else BF16_BYTES
 
 
 def _vision_profile(server: Server) -> float:
     if server.text_only:
         return 0.0
-    towerless = server.architecture.parameters.vision < 100_000_000  # 12B: one projection each for images and sound
-    return VISION_PROFILE_WITHOUT_TOWER if towerless else VISION_PROFILE
+    return VISION_PROFILE if server.architecture.vision_tower else VISION_PROFILE_WITHOUT_TOWER

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from infra.catalog import GIB, Device, Model, WeightFormat
+from infra.catalog import GIB, catalog
 from infra.errors import Fault
 from infra.planning.memory.alternatives import (
     Neighbour,
@@ -94,8 +94,8 @@ class _Finding:
 
 
 def _findings(server: Server, after: str = "") -> Iterator[_Finding]:
-    if server.accelerator.device is Device.TPU and server.model.weight_format is WeightFormat.W4A16:
-        yield _Finding(Verdict.REFUSED, _cannot_load(server.model))
+    if server.accelerator.device not in server.weight_format.devices:
+        yield _Finding(Verdict.REFUSED, _cannot_load(server))
         return
     budget = device_budget(server)
     peak = budget.construction_peak
@@ -151,13 +151,15 @@ def _verdict_of(neighbour: Neighbour, as_planned: AsPlanned | None) -> Verdict:
     return Verdict.REFUSED if real is None else _worst(list(_findings(real)))
 
 
-def _cannot_load(model: Model) -> Fault:
-    sibling = next((row for row in siblings(model) if row.weight_format is WeightFormat.BF16), None)
+def _cannot_load(server: Server) -> Fault:
+    formats, here = catalog().weight_formats, server.accelerator.device
+    sibling = next((row for row in siblings(server.model) if here in formats[row.weight_format].devices), None)
+    elsewhere = f"a {' or '.join(device.name for device in server.weight_format.devices)}"
     return Fault(
         "model",
-        f"{model.id} holds int4 weights (compressed-tensors), which vLLM on TPU cannot load.",
+        f"{server.model.id} holds {server.weight_format.holds}, which vLLM on {here.name} cannot load.",
         "It would stop while loading, on a slice that is already paid for.",
-        f"Use {sibling.id}, or a GPU." if sibling else "Use a GPU.",
+        f"Use {sibling.id}, or {elsewhere}." if sibling else f"Use {elsewhere}.",
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from infra.catalog import BF16_BYTES, GIB, Device, WeightFormat
+from infra.catalog import BF16_BYTES, GIB, Device
 from infra.planning.server.server import Server
 
 Bound = Literal["bandwidth", "compute", "pcie", "launch"]
@@ -24,8 +24,6 @@ DECODE_FLOPS_SHARE = 0.6
 """Share of the dense bf16 peak that a large decode batch reaches (fitted)."""
 FITTED_HOST_RATE = 12.23e9
 """Bytes/s of offloaded weights to an L4: 31B QAT decodes 2.0 tok/s with 5 GiB offloaded and 0.8 with 14 (fitted)."""
-W4A16_BYTES = 0.5625
-"""Bytes of a QAT parameter: int4 plus one bf16 scale for each group of 32."""
 LAUNCH_US: Mapping[str, tuple[float, float, float]] = {
     Device.GPU: (50, 80, 110),
     Device.TPU: (50, 110, 110),
@@ -117,13 +115,14 @@ def launch_s(server: Server) -> float:
 
 def _decoder_bytes(server: Server, tokens: int) -> float:
     p, experts = server.architecture.parameters, server.architecture.experts
-    always = p.attention + p.mlp
-    plain = p.per_layer_linears + p.router + p.norms
-    if server.model.weight_format is WeightFormat.W4A16 and p.w4a16_quantized is not None:
-        return W4A16_BYTES * p.w4a16_quantized + BF16_BYTES * (always + plain - p.w4a16_quantized)
-    width = 1 if server.quantization == "fp8" else BF16_BYTES
     chosen = 1 - (1 - experts.active / experts.count) ** tokens if experts else 0.0
-    return width * (always + p.experts * chosen) + BF16_BYTES * plain
+    narrow, plain = p.attention + p.mlp + p.experts * chosen, p.router + p.norms
+    # A quantised checkpoint stores the small linear layers narrow as well; what quantises while loading was counted without.
+    if server.weight_format.quantized:
+        narrow += p.per_layer_linears
+    else:
+        plain += p.per_layer_linears
+    return server.bytes_per_parameter * narrow + BF16_BYTES * plain
 
 
 def _token_bytes(server: Server, heads: int, head_dim: int) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from infra.catalog import Device
+from infra.catalog import Device, Profile, catalog
 from infra.planning.performance.decode import Bound, flop_seconds, step_of
 from infra.planning.server.server import Server
 from infra.planning.units import Band
@@ -32,13 +32,14 @@ DOUBLING_GAIN = 1.10
 """Throughput goes on adding requests while twice as many bring at least this factor."""
 GAIN_MEASURED_ON = Device.GPU
 """The kind of device on which somebody measured what MTP brings, of dense models."""
-REPORTED_PEAKS = {("e2b", "v6e-1"): 2501.0, ("e4b", "v6e-1"): 2138.0, ("12b", "v6e-1"): 990.0}
-"""Most tokens/s that a sweep over concurrency reached (one practitioner, vLLM-TPU, 2026-08). The hardware allows
-several times more; what held these runs back is not known, so the band reaches down to them."""
 
 OFFLOAD_ERROR = 0.30
 """Relative error of decoding with CPU offload where the host link was measured: one practitioner, two settings, in
 sample. His third figure, 1.6 tok/s at 14 GiB, was of two running requests and agrees."""
+
+UNMEASURED_ERROR = 0.40
+"""Relative error of decoding on devices that nobody timed: what a number of GPUs without a run has, and twice the error of
+a card with one. A judgement, not a fit."""
 
 _SOURCES = (
     "decode: roofline with launch costs fitted to ten public runs of vLLM 0.19 to 0.33 (read 2026-11-21)",
@@ -46,7 +47,6 @@ _SOURCES = (
 )
 _MTP_SOURCE = "MTP: 31B bf16 on 2 x RTX PRO 6000, ShareGPT, at 1, 10 and 100 requests (read 2026-11-21)"
 
-Profile = Literal["latency", "balanced", "throughput"]
 Limit = Literal["kv-cache", "stream-speed", "gain", "ceiling"]
 
 
@@ -162,8 +162,8 @@ class SpeedModel:
         down, up = _decode_error(self.server)
         if self.server.speculation == "mtp":
             down, up = max(down, _gain_error(self.server)), max(up, _gain_error(self.server))
-        peak = REPORTED_PEAKS.get((self.server.architecture.id, self.server.accelerator.id), total)
-        return max(down, 1 - peak / total), up
+        peak = reported_peak(self.server)
+        return max(down, 1 - (peak or total) / total), up
 
     def _prompt_seconds(self) -> float:
         """The prompt's arithmetic, or reading the weights once a chunk where that takes longer, plus launches."""
@@ -217,6 +217,8 @@ def _decode_error(server: Server) -> tuple[float, float]:
         down = up = {1: 0.20, 2: 0.25}.get(devices, 0.40)
     else:
         down, up = (0.20, 0.20) if devices == 1 else (0.20, 0.35)
+    if "decode" not in server.accelerator.measured:
+        down, up = max(down, UNMEASURED_ERROR), max(up, UNMEASURED_ERROR)
     if server.cpu_offload_gib:
         down, up = max(down, OFFLOAD_ERROR), max(up, OFFLOAD_ERROR if server.accelerator.pcie_bandwidth else 3.0)
     if server.enforce_eager:
@@ -225,9 +227,15 @@ def _decode_error(server: Server) -> tuple[float, float]:
 
 
 def _prefill_error(server: Server) -> float:
-    if server.accelerator.id != "l4":
+    if "prompt" not in server.accelerator.measured:
         return 0.40
     return 0.35 if server.mixture else 0.25
+
+
+def reported_peak(server: Server) -> float | None:
+    """Return the most tokens/s that somebody reached with this model on this machine; None where nobody said."""
+    peak = catalog().peaks.get((server.architecture.id, server.accelerator.id))
+    return None if peak is None else peak.tokens_per_second
 
 
 def _gain_error(server: Server) -> float:
@@ -241,6 +249,8 @@ def _gain_measured(server: Server) -> bool:
 def _notes(model: SpeedModel) -> Iterator[str]:
     server = model.server
     gpu, devices = server.accelerator.device is Device.GPU, server.tensor_parallel
+    if "decode" not in server.accelerator.measured:
+        yield "No run on this machine was found: its speed is that of a model fitted to other devices."
     if server.mixture and not (gpu and devices <= 2):
         yield "No run of this mixture of experts on such devices was found: its speed is extrapolated."
     elif server.mixture:
@@ -256,8 +266,7 @@ def _notes(model: SpeedModel) -> Iterator[str]:
             yield "No host link of this accelerator was measured: the L4's stands in, and a faster one is likely."
     if server.enforce_eager:
         yield "Eager mode launches each kernel by itself; no measurement says how much slower it decodes."
-    peak = REPORTED_PEAKS.get((server.architecture.id, server.accelerator.id))
-    if peak is not None:
+    if peak := reported_peak(server):
         yield f"The best rate reported for this pair is {peak:,.0f} tok/s; the band reaches down to it."
     if model.server.speculation == "ngram":
         yield "ngram speculation: no gain is claimed, it depends on how much of the prompt an answer repeats."

@@ -58,7 +58,7 @@ def as_json(plan: Plan, resources: ResourceList | None = None) -> dict[str, Any]
             "id": plan.model.id,
             "hubId": plan.model.hub_id,
             "title": plan.model.title,
-            "weightFormat": plan.model.weight_format.value,
+            "weightFormat": plan.model.weight_format,
             "weights": [
                 {"hubId": w.hub_id, "revision": w.revision, "pinned": w.pinned, "bytes": w.size_bytes}
                 for w in plan.weights

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from infra.catalog import Accelerator, Architecture, Assistant, Model, Platform, catalog
+from infra.catalog import Accelerator, Architecture, Assistant, Model, Platform, WeightFormat, catalog
 from infra.planning.server.implementations import Implementation, implementation_of
 from infra.planning.settings.declarations import Settings
 
@@ -69,6 +69,17 @@ class Server:
     def architecture(self) -> Architecture:
         """The decoder geometry of the model."""
         return catalog().architectures[self.model.architecture]
+
+    @cached_property
+    def weight_format(self) -> WeightFormat:
+        """How the checkpoint stores its weights."""
+        return catalog().weight_formats[self.model.weight_format]
+
+    @property
+    def bytes_per_parameter(self) -> float:
+        """Bytes of a parameter of the decoder's linear layers, as they are served; all others are bf16."""
+        quantizing = self.quantization == "fp8" and not self.weight_format.quantized
+        return 1.0 if quantizing else self.weight_format.bytes_per_parameter
 
     @property
     def mixture(self) -> bool:

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.alias_generators import to_camel
 from pydantic.config import JsonDict
 
+from infra.catalog.schema import Profile
 from infra.image_names import parse_image_name
 from infra.planning.settings.cidr import check_range
 from infra.planning.units import parse_duration, spell_duration
@@ -24,7 +25,6 @@ MOST_SEQS = 4096
 SECRET_KEY = "hfToken"  # noqa: S105 the name of a setting
 """The one secret setting: settings hold only whether it is set."""
 
-Profile = Literal["latency", "balanced", "throughput"]
 Provisioning = Literal["flex-start", "spot", "on-demand"]
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infra.catalog import Device, catalog
+from infra.catalog import Accelerator, Device, Profile, catalog
 from infra.planning.memory.kv_cache import kv_capacity
 from infra.planning.performance.decode import kv_bytes, launch_s, weight_bytes
-from infra.planning.performance.speed import Profile, SpeedEstimate, SpeedModel
+from infra.planning.performance.speed import SpeedEstimate, SpeedModel
 from infra.planning.server.server import Server
 
 FP8: dict[str, Any] = {"quantization": "fp8", "kv_cache_dtype": "fp8"}
@@ -280,6 +280,21 @@ class TestBands:
         assert margin("gemma-4-31b-it", "g4-8") == pytest.approx(0.40)
         assert any("extrapolated" in note for note in model("gemma-4-26b-a4b-it", "v6e-4").estimate(1).notes)
         assert model("gemma-4-31b-it", "rtx-pro-6000").estimate(1).notes == ()
+
+    @pytest.mark.parametrize(
+        "accelerator", [row for row in catalog().accelerators.values() if row.measured], ids=lambda row: row.id
+    )
+    def test_devices_that_nobody_timed_have_a_wider_band_and_a_note(self, accelerator: Accelerator) -> None:
+        like = model("gemma-4-12b-it", accelerator.id)
+        unmeasured = accelerator.model_copy(update={"measured": ()})
+        new = replace(like, server=replace(like.server, accelerator=unmeasured))
+        known, guessed = like.estimate(8), new.estimate(8)
+        assert guessed.planned.total.mid == known.planned.total.mid
+        assert guessed.planned.total.high >= 1.4 * guessed.planned.total.mid >= known.planned.total.high
+        assert guessed.planned.total.low <= 0.6 * guessed.planned.total.mid
+        assert guessed.ttft_s.high >= known.ttft_s.high
+        assert any("No run on this machine" in note for note in guessed.notes)
+        assert not any("No run on this machine" in note for note in known.notes)
 
     def test_a_rate_of_nobody_is_a_programming_error(self) -> None:
         with pytest.raises(ValueError, match="at least one"):
