@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -26,7 +27,7 @@ from infra.planning.report.data import ResourceList, as_json
 from infra.planning.report.diff import compare
 from infra.planning.settings.resolve import known_paths
 from infra.planning.settings.stackfile import read_stack, split_config, stack_names
-from tests.golden import CONFIGURATION, GLOSSARY_PAGE, GOLDEN, glossary
+from tests.golden import CONFIGURATION, GLOSSARY_PAGE, GOLDEN, glossary, output
 from tests.projects import ROOT, Capture, command
 
 DOCUMENTS = sorted(
@@ -100,6 +101,13 @@ def offline_commands() -> list[str]:
     )
 
 
+@cache
+def rows_of_plans() -> set[str]:
+    """The first words of the lines of plans, short and in full."""
+    plans = [output("plan", stack, *form) for stack in ("l4", "v6e4") for form in ((), ("--full",))]
+    return {line.split()[0] for plan in plans for line in plan.splitlines() if re.match("[A-Z]", line)}
+
+
 class TestCommands:
     @documents
     def test_every_command_with_every_option_exists(self, document: Path) -> None:
@@ -129,6 +137,21 @@ class TestCommands:
             answer = command(capsys)(*shlex.split(line)[1:])
         assert answer.code == 0, answer.err
         assert answer.out
+
+    @documents
+    def test_every_row_of_a_plan_exists(self, document: Path) -> None:
+        for row in re.findall(r"`([A-Z]\w+)` row", document.read_text("utf-8")):
+            assert row in rows_of_plans(), f"{name_of(document)}: {row}"
+
+    @documents
+    def test_every_resource_that_is_named_exists(self, document: Path) -> None:
+        known = {
+            resource["name"]
+            for plan in GOLDEN.glob("*.json")
+            for resource in json.loads(plan.read_text("utf-8"))["resources"] or ()
+        }
+        for names in re.findall(r"\brows? ((?:`[a-z0-9-]+`(?:, | and )?)+)", document.read_text("utf-8")):
+            assert set(re.findall("`([^`]+)`", names)) <= known, f"{name_of(document)}: {names}"
 
     @documents
     def test_every_make_target_exists(self, document: Path) -> None:

@@ -45,10 +45,10 @@ GLOSSARY = {
     "bits. The ids of such models end in qat-w4a16.",
     "queued resource": "A request for a TPU slice. It waits in Google's queue until there is capacity, or until its time is "
     "over. See tpu.validUntilDuration.",
-    "quota": "How much of one kind of machine Google lets a project use in a region or zone. The plan's Quota row names each "
-    "quota that the stack counts against, what it needs of it, and what a new project usually has.",
-    "recipe": "Settings that are known to suit a model on a machine. They apply where the stack file says nothing. The plan's "
-    "Basis row names the recipe, and who has measured it.",
+    "quota": "How much of one kind of machine Google lets a project use in a region or zone. The plan's Quota row gives what "
+    "the stack needs and what a new project usually has; `gemma4 plan l4 --full` names each quota.",
+    "recipe": "Settings that are known to suit a model on a machine. They apply where the stack file says nothing. The "
+    "Basis row of `gemma4 plan l4 --full` names the recipe, and who has measured it.",
     "revision": "Either one version of a Cloud Run service, which a changed plan replaces by a new one; or one commit of a "
     "model at Hugging Face. See weights.revision.",
     "serving check": "The last step of `pulumi up`: it waits for the new server, asks it for an answer, a tool call and each "
