@@ -16,7 +16,7 @@ from typing import Any
 from infra.ops.cli import run
 from infra.ops.commands.explain import describe_setting
 from infra.ops.commands.glossary import GLOSSARY
-from infra.planning.settings.resolve import known_paths
+from infra.planning.settings.paths import known_paths
 from infra.planning.settings.stackfile import stack_names
 from tests.messages.transcript import transcript
 from tests.projects import ROOT

@@ -66,6 +66,11 @@ class Case:
         """Whether a plan was made: what is said about it are refusals and warnings."""
         return self.code in (0, 3) and self.typed.startswith("plan ")
 
+    @property
+    def is_warned(self) -> bool:
+        """Whether a plan was made that is not refused."""
+        return self.is_plan and self.code == 0
+
 
 def written(
     title: str,

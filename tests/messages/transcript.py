@@ -12,8 +12,8 @@ _HEAD = """# Messages
 
 <!-- written by make golden from tests/messages -->
 
-What people type and write wrongly, and the whole answer, word for word. Of what was planned only the refusals and
-warnings are shown. Nobody is signed in to Google, and whoever is asked over the network is not there."""
+What people type and write wrongly, and the whole answer, word for word. Of a plan with warnings only these are shown.
+Nobody is signed in to Google, and whoever is asked over the network is not there."""
 
 
 def transcript() -> str:
@@ -38,10 +38,9 @@ def _section(case: Case) -> Iterator[str]:
         yield f"`{case.place}`:\n\n```yaml"
         yield from (_shortened(printable(line)) for line in text.split("\n"))
         yield "```\n"
-    answer = plan_of(case) if case.is_plan else answer_to(case)
+    answer = plan_of(case) if case.is_warned else answer_to(case)
     yield f"```text\n$ {printable(case.command)}"
-    if case.is_plan:
-        yield from (f"Refused {fault}" for fault in answer.faults("refusals"))
+    if case.is_warned:
         yield from (f"Warning {fault}" for fault in answer.faults("warnings"))
     else:
         yield from (stream.rstrip() for stream in (answer.err, answer.out) if stream)

@@ -14,7 +14,7 @@ import yaml
 
 from infra.errors import GoogleError
 from infra.planning.planner import make_plan
-from infra.planning.settings.resolve import known_paths
+from infra.planning.settings.paths import known_paths
 from infra.planning.settings.stackfile import read_stack, stack_names
 from infra.planning.units import read_rate, read_usd
 from tests.projects import ROOT, Capture, Command, command, write_stack

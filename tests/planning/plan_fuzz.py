@@ -30,7 +30,7 @@ from infra.planning.report.markdown import as_markdown
 from infra.planning.report.rows import command_lines
 from infra.planning.report.terminal import WIDTH
 from infra.planning.report.text import text
-from infra.planning.settings.resolve import known_paths, subgroup
+from infra.planning.settings.paths import known_paths, subgroup
 from infra.planning.settings.stackfile import read_stack, stack_names
 from tests.projects import ROOT
 

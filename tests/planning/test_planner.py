@@ -27,7 +27,8 @@ from infra.planning.platforms.registry import PLATFORMS
 from infra.planning.platforms.tpu.slices import SlicesPlan
 from infra.planning.recommend import Need, recommend
 from infra.planning.report.text import text
-from infra.planning.settings.resolve import Origin, known_paths, resolve
+from infra.planning.settings.paths import known_paths
+from infra.planning.settings.resolve import Origin, resolve
 from infra.planning.settings.stackfile import read_stack, stack_names
 from infra.planning.units import Band, read_duration, read_rate
 from tests.projects import ROOT

@@ -25,7 +25,7 @@ from infra.ops.commands.glossary import GLOSSARY, SYNONYMS
 from infra.planning.planner import make_plan
 from infra.planning.report.data import ResourceList, as_json
 from infra.planning.report.diff import compare
-from infra.planning.settings.resolve import known_paths
+from infra.planning.settings.paths import known_paths
 from infra.planning.settings.stackfile import read_stack, split_config, stack_names
 from tests.golden import CONFIGURATION, GLOSSARY_PAGE, GOLDEN, glossary, output
 from tests.projects import ROOT, Capture, command

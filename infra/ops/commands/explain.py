@@ -13,7 +13,7 @@ from infra.errors import SettingsError
 from infra.ops.commands.explain_terms import choices, known_words, word_rows
 from infra.planning.report.terminal import show
 from infra.planning.settings.declarations import SECRET_KEY
-from infra.planning.settings.resolve import known_paths, subgroup
+from infra.planning.settings.paths import known_paths, subgroup
 from infra.planning.settings.stackfile import NAMESPACE
 from infra.suggestions import did_you_mean
 

@@ -9,7 +9,7 @@ from infra.catalog import GIB, catalog
 from infra.catalog.flags import REMOVED, flag_table, normal_spelling
 from infra.ops.commands.glossary import GLOSSARY, SYNONYMS
 from infra.planning.server.flag_owners import MANAGED_FLAGS
-from infra.planning.settings.resolve import known_paths
+from infra.planning.settings.paths import known_paths
 
 
 def word_rows(word: str) -> list[dict[str, Any]]:

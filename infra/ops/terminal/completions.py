@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args, get_origin
 from infra.catalog import catalog
 from infra.ops.commands.explain_terms import choices
 from infra.ops.plan_inputs import project_root
-from infra.planning.settings.resolve import known_paths, subgroup
+from infra.planning.settings.paths import known_paths, subgroup
 from infra.planning.settings.stackfile import stack_names
 
 

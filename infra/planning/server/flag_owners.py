@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from infra.planning.settings.declarations import Settings
-from infra.planning.settings.resolve import known_paths
+from infra.planning.settings.paths import known_paths
 
 PROGRAM_FLAGS: Mapping[str, str] = {
     "--host": "the program",

@@ -22,7 +22,7 @@ from infra.planning.report.properties import properties, shortened, side_by_side
 from infra.planning.report.rows import plan_rows
 from infra.planning.report.running_effects import _DELETED, _REPLACED, _REPLACES, _UPDATED
 from infra.planning.report.text import print_changes
-from infra.planning.settings.resolve import known_paths, subgroup
+from infra.planning.settings.paths import known_paths, subgroup
 from infra.planning.settings.stackfile import read_stack, stack_names
 from infra.providers import tpu_queued_resource
 from tests.projects import ROOT

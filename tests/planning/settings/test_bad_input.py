@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from infra.errors import Gemma4Error
 from infra.planning.planner import make_plan
-from infra.planning.settings.resolve import known_paths
+from infra.planning.settings.paths import known_paths
 from tests.messages import EVERY
 from tests.messages.case import Case, plan_of
 from tests.projects import Capture, Command, command, write_stack
@@ -46,7 +46,7 @@ class TestARefusalOrWarning:
         write_stack(
             Path.cwd(), "gemma4:region: us-central1\ngemma4:scaling: {cpu: 16}", model=QAT_12B, accelerator="l4"
         )
-        text, comment = (" ".join(gemma4("plan", "mine", *form).out.split()) for form in ([], ["--markdown"]))
+        text, comment = (" ".join(gemma4("plan", "mine", *form).out.split()) for form in (["--full"], ["--markdown"]))
         plan = gemma4("plan", "mine", "--json", "--no-resources").data
         ((refusal,), (warning,)) = plan["refusals"], plan["warnings"]
         assert (refusal["key"], warning["key"]) == ("scaling.cpu", "region")

@@ -15,7 +15,8 @@ from infra.errors import SettingsError
 from infra.ops.commands.explain import describe_setting
 from infra.ops.plan_inputs import parse_assignments
 from infra.planning.settings.declarations import Settings
-from infra.planning.settings.resolve import Origin, Resolved, known_paths, laid_over, leaf_paths, resolve
+from infra.planning.settings.paths import known_paths, leaf_paths
+from infra.planning.settings.resolve import Origin, Resolved, laid_over, resolve
 from infra.planning.settings.stackfile import read_stack, split_config, stack_names
 from tests.projects import ROOT, write_stack
 
