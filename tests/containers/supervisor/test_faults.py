@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from containers import archive
-from tests.containers.test_supervisor_parts import README
+from tests.containers.supervisor.test_supervisor_readme import README
 from tests.fakes.metadata import MAINTENANCE
 from tests.fakes.tpu_machine import TpuMachine
 

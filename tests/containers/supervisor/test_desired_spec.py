@@ -1,0 +1,104 @@
+"""The attribute `gemma4-spec`: read strictly, every fault named at once, and which change needs another container."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from containers.tpu.gemma4_supervisor import desired_spec as specification
+from containers.tpu.gemma4_supervisor.desired_spec import SpecError, parse
+
+ROOT = Path("/dev/shm/weights")
+SPEC: dict[str, Any] = {
+    "schema": 1,
+    "hash": "spec-0123456789ab",
+    "image": "us-east5-docker.pkg.dev/p/r/vllm/vllm-tpu:v0.32.0",
+    "registry": "us-east5-docker.pkg.dev",
+    "argv": ["vllm", "serve", "/dev/shm/weights/g/m/main", "--host", "${VPC_ADDRESS}", "--port", "8000"],
+    "env": {"HF_HOME": "/dev/shm/huggingface"},
+    "weights": [{"bucket": "b", "prefix": "g/m/main", "destination": "/dev/shm/weights/g/m/main"}],
+    "hfTokenSecret": None,
+    "port": 8000,
+    "model": "google/gemma-4-E2B-it",
+    "readyTimeoutSeconds": 1800,
+    "drainSeconds": 45,
+}
+
+
+def parsed(**changes: Any) -> specification.Spec:
+    return parse(json.dumps({**SPEC, **changes}), ROOT)
+
+
+class TestASpecification:
+    def test_is_read_as_it_was_written(self) -> None:
+        spec = parsed()
+        assert spec.command("10.0.0.2") == (*SPEC["argv"][:3], "--host", "10.0.0.2", "--port", "8000")
+        assert spec.weights[0].place == "gs://b/g/m/main"
+
+    @pytest.mark.parametrize("key", sorted(specification._OPTIONAL))
+    def test_has_defaults_for_what_may_be_left_out(self, key: str) -> None:
+        without = {name: value for name, value in SPEC.items() if name != key}
+        assert parse(json.dumps(without), ROOT).hash == SPEC["hash"]
+
+    @pytest.mark.parametrize(
+        ("changes", "fault"),
+        [
+            ({"hash": ""}, "hash is empty"),
+            ({"image": "two words"}, "image is empty or has blanks"),
+            ({"registry": "https://host/path"}, "registry is not a host name"),
+            ({"argv": ["vllm"]}, "argv is not the full command"),
+            ({"argv": ["vllm", 3]}, "argv is not the full command"),
+            ({"env": {"A B": "1"}}, "'A B' is not a name"),
+            ({"env": {"A": 1}}, "env.A is not text on one line"),
+            ({"env": {"A": "1\nHF_TOKEN=x"}}, "env.A is not text on one line"),
+            ({"env": {"HUGGING_FACE_HUB_TOKEN": "x"}}, "hfTokenSecret"),
+            ({"argv": ["vllm", "serve", "--hf-token", "hf_0123456789abcdefXYZ"]}, "looks like a token"),
+            ({"port": 0}, "port is not between"),
+            ({"port": True}, "port is not a whole number"),
+            ({"port": 8000.5}, "port is not a whole number"),
+            ({"privileged": "yes"}, "privileged is not true or false"),
+            ({"readyTimeoutSeconds": 0}, "readyTimeoutSeconds must be above 0"),
+            ({"hfTokenSecret": "my-secret"}, "hfTokenSecret is not of the form"),
+            ({"weights": ["gs://b/p"]}, "weights[0] is not an object"),
+            ({"weights": [{**SPEC["weights"][0], "bucket": ""}]}, "weights[0] has an empty bucket"),
+            ({"weights": [{**SPEC["weights"][0], "destination": "/etc"}]}, "weights[0] does not go below"),
+            ({"weights": [{**SPEC["weights"][0], "destination": f"{ROOT}/../../etc"}]}, "does not go below"),
+            ({"weights": [{**SPEC["weights"][0], "destination": str(ROOT)}]}, "does not go below"),
+        ],
+    )  # fmt: skip
+    def test_that_cannot_be_meant_is_refused(self, changes: dict[str, Any], fault: str) -> None:
+        with pytest.raises(SpecError, match=re.escape(fault)):
+            parsed(**changes)
+
+    @pytest.mark.parametrize(
+        ("text", "fault"),
+        [("{", "not JSON"), ("[]", "not a JSON object"), ('{"schema": 2}', "schema 2, this supervisor reads 1")],
+    )
+    def test_that_is_none_is_refused(self, text: str, fault: str) -> None:
+        with pytest.raises(SpecError, match=fault):
+            parse(text, ROOT)
+
+    def test_names_every_fault_at_once(self) -> None:
+        with pytest.raises(SpecError) as caught:
+            parsed(port=0, registry="a/b", env={"A": 1})
+        assert all(key in str(caught.value) for key in ("port", "registry", "env.A"))
+
+    @pytest.mark.parametrize("key", specification._OF_THE_CONTAINER)
+    def test_that_asks_for_another_container_has_another_fingerprint(self, key: str) -> None:
+        others: dict[str, Any] = {
+            "image": "i", "argv": ["vllm", "serve", "x"], "env": {}, "weights": [],
+            "hfTokenSecret": "projects/p/secrets/s", "port": 8001, "drainSeconds": 46,
+            "privileged": True,
+        }  # fmt: skip
+        assert parsed(**{key: others[key]}).fingerprint != parsed().fingerprint
+
+    @pytest.mark.parametrize(
+        "changes", [{"hash": "spec-x"}, {"readyTimeoutSeconds": 1}, {"model": "m"}, {"generation": 2}, {"registry": ""}]
+    )
+    def test_that_asks_for_the_same_container_has_the_same_fingerprint(self, changes: dict[str, Any]) -> None:
+        assert parsed(**changes).fingerprint == parsed().fingerprint
+        assert parsed(**changes).digest != parsed().digest

@@ -1,0 +1,23 @@
+"""The supervisor's log: nothing secret, nothing endless."""
+
+from __future__ import annotations
+
+import io
+
+from containers.tpu.gemma4_supervisor.log import Log
+
+
+class TestTheJournal:
+    def test_blots_out_what_is_secret_in_every_form(self) -> None:
+        stream = io.StringIO()
+        log = Log(stream)
+        log.hide("ya29.secret")
+        log.error("fault", 'docker said: {"auth": "eWEyOS5zZWNyZXQ="}', stack="token=ya29.secret")
+        assert "secret" not in stream.getvalue().replace("[secret]", "")
+        assert "eWEyOS5zZWNyZXQ=" not in stream.getvalue()
+
+    def test_keeps_beginning_and_end_of_what_is_endless(self) -> None:
+        text = Log(io.StringIO()).clean("begin" + "x" * 100_000 + "end")
+        assert len(text) < 2100
+        assert text.startswith("begin")
+        assert text.endswith("end")

@@ -1,0 +1,248 @@
+"""The supervisor as a process of its own: servers that do not start, fail, are loaded, or hang."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.docker import Behaviour, _Vllm
+from tests.fakes.tpu_machine import TpuMachine
+
+
+class TestAContainerThatDoesNotComeUp:
+    @pytest.mark.parametrize(
+        ("behaviour", "word"),
+        [
+            (Behaviour(dies_with=1, last_output="ValueError: head_dim 512"), "head_dim 512"),
+            (Behaviour(dies_with=137), "out of memory"),
+            (Behaviour(generates=False), "EngineCore encountered an issue"),
+        ],
+        ids=["crashes", "out of memory", "healthy but cannot generate"],
+    )
+    def test_gives_way_to_the_last_good_one(self, serving: TpuMachine, behaviour: Behaviour, word: str) -> None:
+        serving.machine.docker.behaviours["spec-b"] = behaviour
+        serving.want("spec-b")
+        serving.until_trouble("rejected")
+        serving.until_serving("spec-a")
+        tries = serving.machine.doings.count("run spec-b")
+        begun, back = serving.machine.doings.index("run spec-b"), serving.machine.doings.index("run spec-a")
+        assert tries == 3
+        assert "port open" not in serving.machine.doings[begun:back]
+        assert word in json.dumps(serving.said("trouble"))
+        assert "spec-a comes back" in serving.errors["rejected"]
+        assert serving.status["wanted"] == "spec-b"
+
+    def test_within_its_time_is_given_up_at_once(self, serving: TpuMachine) -> None:
+        serving.machine.docker.behaviour("spec-b").healthy = False
+        serving.want("spec-b", readyTimeoutSeconds=0.2)
+        serving.until_trouble("rejected")
+        serving.until_serving("spec-a")
+        assert serving.machine.doings.count("run spec-b") == 1
+
+    def test_is_not_tried_again_until_the_attribute_changes(self, serving: TpuMachine) -> None:
+        serving.machine.docker.behaviour("spec-b").dies_with = 1
+        serving.want("spec-b")
+        serving.until_trouble("rejected")
+        serving.until_serving("spec-a")
+        serving.kill()
+        serving.start()
+        serving.until(lambda: len(serving.said("wanted")) == 3, "the same wish again")
+        serving.until_trouble("rejected")
+        serving.until_serving("spec-a")
+        assert serving.machine.doings.count("run spec-b") == 3
+        serving.machine.docker.behaviour("spec-b").dies_with = None
+        serving.want("spec-b", generation="2")
+        serving.until_serving("spec-b")
+        assert not serving.errors
+
+    def test_with_nothing_to_go_back_to_is_tried_on_and_on(self, tpu: TpuMachine) -> None:
+        tpu.machine.docker.behaviour("spec-a").dies_with = 1
+        tpu.want("spec-a")
+        tpu.start()
+        tpu.until(lambda: tpu.machine.doings.count("run spec-a") >= 5, "five tries")
+        assert "port open" not in tpu.machine.doings
+        assert "start" in tpu.errors
+        tpu.machine.docker.behaviour("spec-a").dies_with = None
+        tpu.until_serving("spec-a")
+        assert not tpu.errors
+
+    def test_waits_longer_from_try_to_try(self, tmp_path: Path) -> None:
+        tpu = TpuMachine(tmp_path, RESTART_S="0.1", RESTART_CAP_S="0.4")
+        tpu.stage()
+        tpu.machine.docker.behaviour("spec-a").dies_with = 1
+        tpu.want("spec-a")
+        tpu.start()
+        begun: list[float] = []
+        while len(begun) < 4:
+            tpu.until(lambda: tpu.machine.doings.count("run spec-a") > len(begun), "the next try")
+            begun.append(time.monotonic())
+        tpu.close()
+        waits = [later - earlier for earlier, later in itertools.pairwise(begun)]
+        assert [wait >= floor for wait, floor in zip(waits, (0.1, 0.2, 0.4), strict=True)] == [True] * 3
+
+
+class TestAServerThatFalls:
+    def test_ill_is_out_of_reach_until_it_generates_again(self, serving: TpuMachine) -> None:
+        before = serving.container.id
+        serving.machine.docker.behaviour("spec-a").generates = False
+        serving.until(lambda: serving.machine.firewall.state == "closed", "the port to close")
+        serving.until_trouble("serving")
+        serving.until(lambda: serving.status["stage"] == "unhealthy", "the status to say so")
+        serving.machine.docker.behaviour("spec-a").generates = True
+        serving.until_serving("spec-a")
+        assert serving.container.id == before
+        assert not serving.errors
+
+    def test_failing_is_out_of_reach_also_while_an_old_answer_goes_on(self, serving: TpuMachine) -> None:
+        over = threading.Event()
+
+        def go_on() -> None:
+            while not over.wait(0.005):
+                serving.container.tokens += 1
+
+        threading.Thread(target=go_on, daemon=True).start()
+        serving.machine.docker.behaviour("spec-a").generates = False
+        serving.until(lambda: serving.machine.firewall.state == "closed", "the port to close")
+        asked = serving.container.questions
+        serving.until(lambda: serving.container.questions >= asked + 8, "more questions")
+        over.set()
+        assert serving.machine.doings == ["port closed"]  # and not open in between, for the old answer's sake
+
+    def test_is_asked_for_the_model_that_is_wanted_now(self, serving: TpuMachine) -> None:
+        before = serving.container.id
+        serving.want("spec-a", model="google/gemma-4-tiny")
+        serving.until(lambda: "google/gemma-4-tiny" in serving.container.asked, "a question with the other name")
+        assert serving.container.id == before
+
+    def test_ill_for_long_is_started_afresh(self, tmp_path: Path) -> None:
+        tpu = TpuMachine(tmp_path, UNHEALTHY_S="0.2")
+        tpu.stage()
+        tpu.want("spec-a")
+        tpu.start()
+        tpu.until_serving("spec-a")
+        before, tpu.container.behaviour = tpu.container.id, Behaviour(generates=False)
+        tpu.until(lambda: tpu.machine.docker.container and tpu.container.id != before, "a new container")
+        tpu.until_serving("spec-a")
+        tpu.close()
+
+    def test_dead_is_started_again_without_anybodys_help(self, serving: TpuMachine) -> None:
+        serving.metadata.away = "silent"
+        serving.google.fault("GET", "/", status=503, times=10_000)
+        serving.machine.docker.refusals |= {"login": "no", "pull": "no"}
+        serving.container.end(139)
+        serving.until(lambda: "run spec-a" in serving.machine.doings, "a new container")
+        serving.until_serving("spec-a")
+        assert "exit code 139" in json.dumps(serving.said("trouble"))
+
+    def test_behind_a_firewall_that_cannot_be_changed_is_reported(self, serving: TpuMachine) -> None:
+        serving.machine.failing["iptables-restore"] = "iptables: Permission denied"
+        serving.machine.docker.behaviour("spec-a").generates = False
+        serving.until_trouble("port", "the port cannot be closed")
+
+
+class TestLoadIsNoIllness:
+    """A server that generates for somebody keeps its port and its container, however slowly it answers us."""
+
+    @pytest.fixture
+    def loaded(self, tmp_path: Path) -> Iterator[TpuMachine]:
+        """Serves spec-b, which has not proven itself, after spec-a, which has; patience is short."""
+        tpu = TpuMachine(tmp_path, GENERATION_TIMEOUT_S="0.2", UNHEALTHY_S="2", STABLE_S="60")
+        tpu.stage()
+        tpu.want("spec-a")
+        tpu.start()
+        tpu.until_serving("spec-a")
+        tpu.want("spec-b")
+        tpu.until_serving("spec-b")
+        tpu.machine.doings.clear()
+        over = threading.Event()
+
+        def generate_for_others() -> None:
+            while not over.wait(0.005):
+                if tpu.machine.docker.container:
+                    tpu.machine.docker.container.tokens += 1
+
+        thread = threading.Thread(target=generate_for_others, daemon=True)
+        thread.start()
+        yield tpu
+        over.set()
+        thread.join()
+        tpu.close()
+
+    @pytest.mark.parametrize(
+        "behaviour",
+        [Behaviour(slow_s=0.5), Behaviour(silent=True), Behaviour(busy=True)],
+        ids=[
+            "every answer comes late",
+            "our question stands at the end of the queue",
+            "our question is never answered",
+        ],
+    )
+    def test_of_a_server_that_generates_for_others(self, loaded: TpuMachine, behaviour: Behaviour) -> None:
+        before, loaded.container.behaviour = loaded.container, behaviour
+        looks = before.requests.count("/metrics")
+        loaded.until(lambda: before.requests.count("/metrics") >= looks + 8, "some looks")
+        assert loaded.machine.doings == []
+        assert loaded.container is before
+        assert loaded.status["stage"] == "serving"
+        assert loaded.status["failures"] == 0
+        assert not loaded.said("stop")
+        assert "rejected" not in loaded.errors
+
+    def test_of_a_server_whose_health_is_slow_alone(self, loaded: TpuMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+        answer = _Vllm.do_GET
+
+        def late(handler: _Vllm) -> None:
+            if handler.path == "/health":
+                time.sleep(0.5)
+            answer(handler)
+
+        monkeypatch.setattr(_Vllm, "do_GET", late)
+        looks = loaded.container.requests.count("/metrics")
+        loaded.until(lambda: loaded.container.requests.count("/metrics") >= looks + 12, "some looks")
+        assert loaded.machine.doings == []
+        assert not loaded.errors
+
+    def test_three_looks_of_four_do_not_ask(self, loaded: TpuMachine) -> None:
+        paths = loaded.container.requests
+        begin = len(paths)
+        loaded.until(lambda: paths[begin:].count("/v1/chat/completions") >= 3, "some questions")
+        assert paths[begin:].count("/metrics") >= 9
+
+    def test_of_an_idle_server_that_answers_late(self, serving: TpuMachine) -> None:
+        serving.container.behaviour.slow_s = 0.15
+        asked = serving.container.questions
+        serving.until(lambda: serving.container.questions >= asked + 3, "some questions")
+        assert serving.machine.doings == []
+        assert not serving.errors
+
+
+class TestAServerThatHangs:
+    """It listens and generates nothing for anybody, while a request waits: ours."""
+
+    @pytest.mark.parametrize(
+        "behaviour",
+        [Behaviour(silent=True), Behaviour(deaf=True)],
+        ids=["healthy but cannot generate", "its event loop stands still"],
+    )
+    def test_is_started_afresh_in_time_and_open_until_then(self, tmp_path: Path, behaviour: Behaviour) -> None:
+        tpu = TpuMachine(tmp_path, GENERATION_TIMEOUT_S="0.3", UNHEALTHY_S="0.4")
+        tpu.stage()
+        tpu.want("spec-a")
+        tpu.start()
+        tpu.until_serving("spec-a")
+        tpu.machine.doings.clear()
+        hung = tpu.container
+        hung.behaviour, begin = behaviour, len(hung.requests)
+        tpu.until_trouble("serving", "Its port stays open")
+        tpu.until(lambda: "run spec-a" in tpu.machine.doings, "a new container")
+        tpu.until_serving("spec-a")
+        assert tpu.machine.doings[:3] == ["port closing", "port closed", "stop"]
+        assert "generated nothing for" in json.dumps(tpu.said("trouble"))
+        assert len(hung.requests) - begin < 15  # one question at a time, and each stands for long
+        tpu.close()
