@@ -59,6 +59,7 @@ def _row(parser: argparse.ArgumentParser, action: argparse.Action) -> dict[str, 
     long = [spelling for spelling in action.option_strings if spelling.startswith("--")]
     name = next(spelling for spelling in long if not spelling.startswith("--no-"))
     negative = next((spelling for spelling in long if spelling == f"--no-{name[2:]}"), None)
+    simple = isinstance(action.default, str | int | float | bool) and action.default != argparse.SUPPRESS
     row: dict[str, Any] = {
         "name": name,
         "aliases": [spelling for spelling in action.option_strings if spelling not in (name, negative)],
@@ -66,7 +67,7 @@ def _row(parser: argparse.ArgumentParser, action: argparse.Action) -> dict[str, 
         "kind": _kind(parser, action),
         "members": sorted(_members(action.type)),
         "choices": [str(choice) for choice in action.choices if choice is not None] if action.choices else None,
-        "default": _default(action.default),
+        "default": action.default if simple else None,
         "many": action.nargs in ("+", "*"),
         "optional": action.nargs != 0 and _tried(parser, action, "None") is None,
         "deprecated": "deprecated" in (action.help or "").lower()[:40] or "Deprecated" in type(action).__name__,
@@ -92,7 +93,7 @@ def _kind(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
 
 
 def _members(type_function: Any) -> set[str]:
-    """Field names of the configuration class that a flag's type function parses; empty where it parses none."""
+    """Return the field names of the configuration class that a flag's type function parses; empty where it parses none."""
     inner = [cell.cell_contents for cell in getattr(type_function, "__closure__", None) or ()]
     for part in (*(getattr(type_function, "__defaults__", None) or ()), *inner):
         if dataclasses.is_dataclass(part):
@@ -107,10 +108,6 @@ def _tried(parser: argparse.ArgumentParser, action: argparse.Action, text: str) 
         return parser._get_value(action, text)
     except (argparse.ArgumentError, argparse.ArgumentTypeError, TypeError, ValueError):
         return MISSING
-
-
-def _default(value: Any) -> Any:
-    return value if isinstance(value, str | int | float | bool) and value != argparse.SUPPRESS else None
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ class CatalogFile:
         self._sources = self._tables.pop("sources", {})
 
     def keyed(self, section: str, row: type[RowT]) -> dict[str, RowT]:
-        """The rows of `[section.<id>]` tables by id; the key becomes the row's `id`."""
+        """Return the rows of `[section.<id>]` tables by id; the key becomes the row's `id`."""
         rows: dict[str, RowT] = {}
         for key, table in self._take(section, dict).items():
             parsed = self._row(f"{section}.{key}", row, {"id": key}, table)
@@ -47,13 +47,13 @@ class CatalogFile:
         return rows
 
     def listed(self, section: str, row: type[RowT]) -> tuple[RowT, ...]:
-        """The rows of a `[[section]]` list, in the order of the file."""
+        """Return the rows of a `[[section]]` list, in the order of the file."""
         tables = enumerate(self._take(section, list), start=1)
         rows = (self._row(f"{section}[{number}]", row, {}, table) for number, table in tables)
         return tuple(parsed for parsed in rows if parsed is not None)
 
     def refer(self, where: str, value: str, known: Collection[str]) -> None:
-        """Note a fault if `value` is none of the `known` ids."""
+        """Note a fault if `value` is not one of the `known` ids."""
         if value not in known:
             self.fault(where, f"there is no {value!r}{nearest(value, known)}")
 
@@ -94,7 +94,7 @@ class CatalogFile:
 
 
 def nearest(value: str, known: Collection[str]) -> str:
-    """A half-sentence that offers the ids closest to `value`; empty where none is close."""
+    """Return half a sentence that offers the ids closest to `value`; empty where none is close."""
     near = similar(value, known)
     return f"; nearest: {', '.join(near)}" if near else ""
 

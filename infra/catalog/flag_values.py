@@ -1,4 +1,4 @@
-"""What a flag takes, and whether a YAML value can be spelled so: the answers of vLLM's own type functions."""
+"""What a flag takes, and whether a YAML value can be spelled so: as vLLM's own type functions decide."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class ValueProblem:
 
 
 def value_problem(flag: Flag, value: Any) -> ValueProblem | None:
-    """What is wrong with `value` for a flag that takes one; None if vLLM takes it."""
+    """Return what is wrong with `value` for a flag that takes one, None where vLLM takes it."""
     if value is None:
-        return ValueProblem("is no value.", "Write one, or leave the flag out.")
+        return ValueProblem("is not a value.", "Write one, or leave the flag out.")
     if flag.optional and value == "None":
         return None
     if flag.many and isinstance(value, list):
@@ -64,7 +64,7 @@ def value_problem(flag: Flag, value: Any) -> ValueProblem | None:
 
 
 def member_problem(flag: Flag, keys: Iterable[str]) -> ValueProblem | None:
-    """What is wrong with these keys of an object; None if it has them all."""
+    """Return what is wrong with these keys of an object, None where it has them all."""
     unknown = next((key for key in keys if flag.members and key not in flag.members), None)
     if unknown is None:
         return None
@@ -94,24 +94,22 @@ EXAMPLES = {
 def _structured(flag: Flag, value: Any) -> ValueProblem | None:
     if isinstance(value, str) and flag.kind in ("text-or-object", "list") and PATTERNS["text"].fullmatch(value):
         return None
-    parsed = _parsed(value) if isinstance(value, str) else value
+    parsed = value
+    if isinstance(value, str):
+        try:
+            parsed = json.loads(value)
+        except ValueError:
+            parsed = None
     if isinstance(parsed, dict) and flag.kind != "list":
         return member_problem(flag, parsed)
     if isinstance(parsed, list) and flag.kind in ("json", "list"):
         return None
     pairs = re.findall(r"([A-Za-z_]\w*)=([^,\s]+)", value) if isinstance(value, str) else []
     example = ", ".join(f"{key}: {item}" for key, item in pairs) or "key: value"
-    return ValueProblem("is no JSON object, the only form this flag takes.", f"Write {{{example}}}.")
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None
+    return ValueProblem("is not a JSON object, the only form that this flag takes.", f"Write {{{example}}}.")
 
 
 def _one_of(value: str, choices: Collection[str]) -> ValueProblem:
     near = similar(value, choices)
     fix = f"Write {' or '.join(near)}." if near else f"Write one of: {', '.join(choices)}."
-    return ValueProblem("is none of its values.", fix)
+    return ValueProblem("is not one of its values.", fix)

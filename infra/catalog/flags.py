@@ -1,7 +1,7 @@
-"""The flags of `vllm serve` in the pinned version: which exist, what they take, and what became of those that went.
+"""The flags of `vllm serve` in the pinned version: which exist, what they take, and what replaced those that were removed.
 
-A wrong flag is cheap to find here and dear to find later: vLLM names it only when the machine is running, and the names
-of parsers, load formats and quantization methods only while it loads. Stricter than vLLM in one point: abbreviations.
+A wrong flag is cheap to find here and dear to find later: vLLM refuses it only when the machine is running, and unknown
+names of parsers, load formats and quantization methods only while it loads. Abbreviations, which vLLM takes, are refused.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ REMOVED: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Problem:
-    """What is wrong with a flag: three sentences, the fact, what it leads to, and what to write instead."""
+    """What is wrong with a flag, in three sentences: the fact, what it leads to, and what to write instead."""
 
     fact: str
     consequence: str
@@ -60,16 +60,16 @@ class FlagTable:
         self.source = source
 
     def find(self, spelling: str) -> Flag | None:
-        """The flag of a spelling in full, its `--no-` twin and dotted form (`--limit-mm-per-prompt.image`) included."""
+        """Return the flag of a full spelling, of its `--no-` twin or dotted form (`--limit-mm-per-prompt.image`), else None."""
         return self._by_spelling.get(normal_spelling(spelling).partition(".")[0])
 
     def main_spelling(self, spelling: str) -> str:
-        """The flag's main spelling, whichever was written; an unknown flag comes back as it would be sent."""
+        """Return the flag's main spelling, whichever was written; an unknown flag as it would be sent."""
         flag = self.find(spelling)
         return flag.name if flag else normal_spelling(spelling)
 
     def check(self, spelling: str, value: Any) -> list[Problem]:
-        """Everything that is wrong with `spelling: value`, as YAML gave it. An empty list: vLLM takes it."""
+        """Return everything that is wrong with `spelling: value`, as YAML gave it; an empty list where vLLM takes it."""
         flag = self.find(spelling)
         if flag is None:
             return [self._unknown(spelling)]
@@ -98,9 +98,13 @@ class FlagTable:
             consequence = f"vLLM would read it as {longer[0]}, until another flag begins with the same letters."
             return Problem("is an abbreviation.", consequence, f"Write {_bare(longer[0])} in full.")
         short = self._by_spelling.get(key[1:])
-        near = [short.name] if short else (longer[:3] or similar(key, self._long_spellings, cutoff=0.75))
+        near = (
+            [short.name]
+            if short
+            else (longer[:3] or similar(key, [name for name in self._by_spelling if name[:2] == "--"], cutoff=0.75))
+        )
         fix = f"Did you mean {' or '.join(_bare(name) for name in near)}?" if near else "See vllm serve --help=all."
-        return Problem(f"is no flag of vLLM {self.version}.", self._stops(), fix)
+        return Problem(f"is not a flag of vLLM {self.version}.", self._stops(), fix)
 
     def _dotted(self, flag: Flag, key: str, path: str) -> list[Problem]:
         if flag.kind not in ("json", "object", "text-or-object") or not all(path.split(".")):
@@ -113,7 +117,7 @@ class FlagTable:
         name = _bare(flag.name)
         if not isinstance(value, bool):
             return [
-                Problem(f"{_shown(value)} is no value of a switch.", self._stops(), f"Write {_bare(written)}: true.")
+                Problem(f"{_shown(value)} is not a value of a switch.", self._stops(), f"Write {_bare(written)}: true.")
             ]
         if value:
             return []
@@ -139,30 +143,29 @@ class FlagTable:
     def _by_spelling(self) -> dict[str, Flag]:
         return {spelling: flag for flag in self.flags.values() for spelling in flag.spellings}
 
-    @cached_property
-    def _long_spellings(self) -> list[str]:
-        return [spelling for spelling in self._by_spelling if spelling.startswith("--")]
-
 
 @cache
 def flag_table() -> FlagTable:
-    """The table of the vLLM version that the default images carry."""
+    """Return the table of the vLLM version that the default images carry."""
     return read_flags(DATA / "vllm_flags.json")
 
 
 def read_flags(path: Path) -> FlagTable:
-    """Read a table written by dump_flags.py; CatalogError where it is malformed."""
+    """Read a table written by dump_flags.py. Raises CatalogError where it is malformed."""
     try:
         data = json.loads(path.read_text("utf-8"))
-        flags = [Flag(**{key: _frozen(value) for key, value in row.items()}) for row in data["flags"]]
+        rows: list[dict[str, Any]] = [
+            {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
+            for row in data["flags"]
+        ]
         values = {flag: tuple(names) for flag, names in data["values"].items()}
-        return FlagTable(data["version"], flags, values, Source.model_validate(data["source"]))
+        return FlagTable(data["version"], [Flag(**row) for row in rows], values, Source.model_validate(data["source"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CatalogError(f"{path.name} cannot be read: {error}. Write it anew with dump_flags.py.") from error
 
 
 def normal_spelling(spelling: str) -> str:
-    """As vLLM reads a spelling: two dashes, and hyphens up to the first dot."""
+    """Return a spelling as vLLM reads it: with two dashes, and with hyphens up to the first dot."""
     if re.fullmatch(r"-[A-Za-z]\w*", spelling):
         return spelling
     key, dot, path = spelling.removeprefix("--").partition(".")
@@ -171,10 +174,6 @@ def normal_spelling(spelling: str) -> str:
 
 def _bare(spelling: str) -> str:
     return spelling.lstrip("-")
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _shown(value: Any) -> str:

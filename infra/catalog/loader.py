@@ -1,7 +1,7 @@
 """The catalog: every fact that planning uses, read from the data files beside this module.
 
 Each file is read when something in it is first asked for, and checked as a whole then: a catalog that loads is
-consistent. A fault in a file is a fault of this program and raises CatalogError with every fault of that file.
+consistent. A fault in a file is a fault of this program: CatalogError names every fault of that file.
 """
 
 from __future__ import annotations
@@ -114,39 +114,40 @@ class Catalog:
 
     @cached_property
     def lock(self) -> Lock:
-        """Digests and revisions that were resolved online; empty until somebody has pinned them."""
+        """Return the digests and revisions that were resolved online; empty until somebody has pinned them."""
         return read_lock(self._directory, images=self.images, repositories={**self.models, **self.assistants})
 
     def model(self, model: str) -> Model:
-        """The model of that id; CatalogError names the nearest ones where there is none."""
+        """Return the model of that id. Raises CatalogError, which names the nearest ids, where there is none."""
         return _get("model", self.models, model)
 
     def accelerator(self, accelerator: str) -> Accelerator:
-        """The accelerator of that id; CatalogError names the nearest ones where there is none."""
+        """Return the accelerator of that id. Raises CatalogError, which names the nearest ids, where there is none."""
         return _get("accelerator", self.accelerators, accelerator)
 
     def architecture_of(self, model: str) -> Architecture:
-        """The decoder geometry of a model id."""
+        """Return the decoder geometry of a model id."""
         return self.architectures[self.model(model).architecture]
 
     def assistant_of(self, model: str) -> Assistant | None:
-        """The MTP drafter of a model id; None where there is none."""
+        """Return the MTP drafter of a model id, None where there is none."""
         assistant = self.model(model).assistant
         return None if assistant is None else self.assistants[assistant]
 
     def price(self, sku: str, region: str | None = None) -> Price:
-        """The list price of `sku` in `region`, else its tier-1 row (whose `region` is None: say so beside the figure).
+        """Return the list price of `sku` in `region`, else its tier-1 price, whose `region` is None: say so beside the figure.
 
-        Raises CatalogError for a sku without any row.
+        Raises CatalogError for a sku without any price.
         """
         rows = {row.region: row for row in self.prices if row.sku == sku}
         price = rows.get(region) or rows.get(None)
         if price is None:
-            raise CatalogError(f"no price of {sku!r} for {region or 'any region'}{nearest(sku, self._skus)}")
+            near = nearest(sku, {row.sku for row in self.prices})
+            raise CatalogError(f"no price of {sku!r} for {region or 'any region'}{near}")
         return price
 
     def recipe(self, model: str, accelerator: str, profile: Profile | None = None) -> Recipe | None:
-        """The base recipe of a pair, or with a `profile` what that profile lays over it; None where there is none."""
+        """Return the base recipe of a pair, or what `profile` lays over it; None where there is none."""
         wanted = (model, accelerator, profile)
         return next((row for row in self.recipes if (row.model, row.accelerator, row.profile) == wanted), None)
 
@@ -183,17 +184,13 @@ class Catalog:
             {(size.architecture, size.drafting): size for size in sizes},
         )
 
-    @property
-    def _skus(self) -> set[str]:
-        return {row.sku for row in self.prices}
-
     def _open(self, name: str) -> CatalogFile:
         return CatalogFile(self._directory / name)
 
 
 @cache
 def catalog() -> Catalog:
-    """The catalog that ships with this program, one for the process."""
+    """Return the catalog that ships with this program, the same for the whole process."""
     return Catalog()
 
 

@@ -1,6 +1,6 @@
 """The lock file: image digests and model revisions as resolved online, written by `gemma4 pin` and read by plans.
 
-An id without an entry is unpinned; the plan says so. Nothing here resolves anything: no network.
+An id without an entry is not pinned, and the plan says so. Nothing here uses the network.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ Revision: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$"
 
 
 class Lock(Row):
-    """What was pinned: image id to digest, and model or assistant id to the commit of its Hugging Face repository."""
+    """What was pinned: digests by image id, and commits of Hugging Face repositories by model or assistant id."""
 
     images: dict[str, Digest] = Field(default_factory=dict)
     models: dict[str, Revision] = Field(default_factory=dict)
 
 
 def read_lock(directory: Path, *, images: Collection[str], repositories: Collection[str]) -> Lock:
-    """The lock file of `directory`; CatalogError for a malformed pin or an id that the catalog does not have."""
+    """Read the lock file of `directory`. Raises CatalogError for a malformed pin or an id that the catalog does not have."""
     path = directory / NAME
     try:
         lock = Lock.model_validate_json(path.read_text("utf-8"))

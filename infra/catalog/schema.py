@@ -44,8 +44,10 @@ class Row(BaseModel):
 
 
 class Source(Row):
-    """Where a figure comes from. `confidence`: documented, exact (counted), measured (by whom: see `where`),
-    reported (third party), inferred."""
+    """Where a figure comes from and how sure it is.
+
+    `confidence`: documented, exact (counted), measured (`where` says by whom), reported (by a third party), inferred.
+    """
 
     where: str
     read: dt.date
@@ -61,7 +63,7 @@ class Experts(Row):
 
 
 class Parameters(Row):
-    """Exact parameter counts of a checkpoint, by what happens to them when weights are quantised."""
+    """Exact parameter counts of a checkpoint, sorted by what happens to them when weights are quantised."""
 
     total: int
     embedding: int
@@ -82,7 +84,7 @@ class Parameters(Row):
 
     @property
     def linear(self) -> int:
-        """What quantization touches: the decoder's linear layers; embeddings, norms, router and towers stay bf16."""
+        """Return what quantization touches: the decoder's linear layers; embeddings, norms, router and towers stay bf16."""
         return self.attention + self.mlp + self.experts + self.per_layer_linears
 
 
@@ -130,14 +132,14 @@ class Architecture(Row):
 
     @cached_property
     def active_parameters(self) -> int:
-        """Decoder parameters that one token multiplies with: active experts only, output embedding included."""
+        """Return how many decoder parameters one token multiplies with: active experts only, output embedding included."""
         p = self.parameters
         experts = p.experts * self.experts.active // self.experts.count if self.experts else 0
         return p.attention + p.mlp + p.per_layer_linears + p.router + experts + p.embedding
 
     @property
     def largest_tensor_bytes(self) -> int:
-        """Size of a checkpoint's largest tensor: the PLE table, an embedding, or a layer's fused experts.
+        """Return the size of a checkpoint's largest tensor: the PLE table, an embedding, or a layer's fused experts.
 
         QAT checkpoints keep all three in bf16, as they do a second copy of the embedding.
         """
@@ -295,7 +297,7 @@ class ProgramSize(Row):
 
 
 class Quota(Row):
-    """A quota of Google's that a deployment is counted against; `id` is Google's name of it."""
+    """A quota of Google that a deployment is counted against; `id` is the name that Google gives it."""
 
     id: str
     service: str

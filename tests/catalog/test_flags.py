@@ -95,7 +95,7 @@ class TestAccepted:
 
 class TestUnknownFlags:
     def test_a_misspelt_flag_offers_the_nearest(self) -> None:
-        assert "is no flag of vLLM 0.32.0." in problem("max-modle-len", 10)
+        assert "is not a flag of vLLM 0.32.0." in problem("max-modle-len", 10)
         assert "Did you mean max-model-len" in problem("max-modle-len", 10)
 
     def test_an_abbreviation_is_refused_though_vllm_takes_it(self) -> None:
@@ -115,7 +115,7 @@ class TestUnknownFlags:
         assert "Did you mean tensor-parallel-size?" in problem("tp", 4)
 
     def test_a_twin_that_does_not_exist_is_unknown(self) -> None:
-        assert "is no flag" in problem("no-max-model-len", True)
+        assert "is not a flag" in problem("no-max-model-len", True)
 
     def test_a_value_in_the_name_is_taken_apart(self) -> None:
         assert problem("max-model-len=8192", True).endswith("Write max-model-len: 8192.")
@@ -148,13 +148,13 @@ class TestValues:
             ("dtype", "int3", "Write one of: auto, bfloat16, float, float16, float32, half."),
             ("block-size", 1.5, "1.5 is not a whole number."),
             ("block-size", True, "true is not a whole number."),
-            ("max-num-seqs", None, "null is no value. "),
+            ("max-num-seqs", None, "null is not a value. "),
             ("max-model-len", "16Q", '"16Q" is not a whole number.'),
             ("max-model-len", "2.5K", '"2.5K" is not a whole number.'),
             ("max-num-seqs", "16K", '"16K" is not a whole number.'),
             ("cpu-offload-gb", "much", '"much" is not a number.'),
             ("chat-template", "--reasoning", "begins without a dash"),
-            ("speculative-config", "ngram", "is no JSON object, the only form this flag takes."),
+            ("speculative-config", "ngram", "is not a JSON object, the only form that this flag takes."),
             ("compilation-config", {"cudagraph_mod": "NONE"}, "Did you mean cudagraph_mode"),
             ("compilation-config.cudagraph_mod", "NONE", "Did you mean cudagraph_mode"),
             ("max-num-seqs.most", 3, "has no members to set with a dot."),

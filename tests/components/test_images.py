@@ -265,8 +265,8 @@ class TestWhatItHolds:
         one = plan(f"vllm/vllm-openai:{tag}", **args)
         warned = [str(fault) for fault in one.warnings if fault.key == "vllmArgs.brand-new"]
         assert warned == [
-            f"vllmArgs.brand-new: is no flag of vLLM 0.32.0. That is by the flags of vLLM 0.32.0; the image says {said}, and "
-            "its own are not on file. If it is wrong there too, the server stops at its command line, after the machine is "
+            f"vllmArgs.brand-new: is not a flag of vLLM 0.32.0. That is by the flags of vLLM 0.32.0; the image says {said}, "
+            "and its own are not on file. If it is wrong there too, the server stops at its command line, after the machine is "
             "paid for. See vllm serve --help=all."
         ]
         assert one.command.argv[-9:-7] == ("--brand-new", "1")
