@@ -1,6 +1,6 @@
 # Every target sets up what it needs: python3 >= 3.11 with venv, make and a package index are enough.
 TARGETS := help plan test check test-wheel golden fuzz bench-plan bench-staging bench-gateway requirements clean
-# A word that is no target is the stack that is meant, and so is stack= in small letters.
+# A word that is not a target names the stack, and so does stack= in small letters.
 WORDS := $(filter-out $(TARGETS),$(MAKECMDGOALS))
 ifneq (,$(filter plan,$(MAKECMDGOALS)))
 $(if $(or $(word 2,$(WORDS)),$(and $(WORDS),$(filter command,$(origin STACK)))),$(error one stack at a time: make plan STACK=$(firstword $(WORDS))))
@@ -16,41 +16,41 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 .DEFAULT_GOAL := help
 .PHONY: $(TARGETS)
 
-help: ## what there is to run
+help: ## list what there is to run
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-plan: $(VENV)/.run ## the whole plan of a stack, offline: make plan STACK=v6e4 ARGS='--set serving.maxModelLen=4096'
+plan: $(VENV)/.run ## plan a stack, offline: make plan STACK=v6e4 ARGS='--full'
 	@$(BIN)/gemma4 plan $(STACK) $(ARGS)
 
-test: $(VENV)/.dev ## all tests; heights whose tools are missing are skipped and say why
+test: $(VENV)/.dev ## run all tests, three minutes; what lacks a tool is skipped
 	@$(BIN)/python -m pytest -q $(ARGS)
 
-check: $(VENV)/.dev ## format, lint, types, and the staircase of imports
+check: $(VENV)/.dev ## check format, lint, types, and which room imports which
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/mypy --python-version 3.10 containers
 	@$(BIN)/lint-imports --no-logo
 
-test-wheel: $(VENV)/.run ## build the wheel, install it into an empty environment, and plan with it in another folder
+test-wheel: $(VENV)/.run ## test that the built wheel plans as the checkout does
 	@scripts/test_wheel.sh $(BIN)
 
-golden: $(VENV)/.dev ## regenerate the golden plans and the README's output; read the diff before committing it
+golden: $(VENV)/.dev ## write golden plans, generated pages and README's blocks
 	@$(BIN)/python -m tests.golden
 
-fuzz: $(VENV)/.dev ## 5,000 random plans against the invariants that a share of is in the tests: make fuzz ARGS='--seed 2'
+fuzz: $(VENV)/.dev ## try 5,000 random plans: make fuzz ARGS='--seed 2'
 	@$(BIN)/python -m scripts.fuzz_plans $(ARGS)
 
-bench-plan: $(VENV)/.run ## wall time and peak memory of `gemma4 plan`, beside the imports it cannot avoid
+bench-plan: $(VENV)/.run ## measure time and memory of `gemma4 plan`
 	@$(BIN)/python -m scripts.bench_plan $(ARGS)
 
-bench-staging: $(VENV)/.dev ## throughput and peak memory of the weights copy, beside a plain curl
+bench-staging: $(VENV)/.dev ## measure the weights copy beside a plain curl
 	@$(BIN)/python -m scripts.bench_staging $(ARGS)
 
-bench-gateway: $(VENV)/.dev ## delay that the gateway adds to a streamed event, beside no gateway (needs nginx)
+bench-gateway: $(VENV)/.dev ## measure what the gateway adds to a stream (needs nginx)
 	@$(BIN)/python -m scripts.bench_gateway $(ARGS)
 
-requirements: ## recompile the pinned, hashed requirements from pyproject.toml (needs uv)
+requirements: ## compile the pinned, hashed requirements (needs uv)
 	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url -q -o requirements.txt
 	uv pip compile pyproject.toml --extra dev -c requirements.txt --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url -q -o requirements-dev.txt
 
@@ -63,7 +63,7 @@ $(VENV)/bin/python:
 	@$(PYTHON) -m venv $(VENV) || { echo "python3 has no venv module; on Debian or Ubuntu: apt-get install python3-venv"; exit 1; }
 
 $(VENV)/.run: requirements.txt pyproject.toml | $(VENV)/bin/python
-	@echo "installing the pinned requirements into $(VENV) (once, about a minute)" >&2
+	@echo "installing the pinned requirements into $(VENV) (once: about a minute, 550 MB)" >&2
 	@$(PIP) --require-hashes -r requirements.txt
 	@$(PIP) --no-deps --no-build-isolation --config-settings editable_mode=compat -e .
 	@touch $@

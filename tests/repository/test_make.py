@@ -29,7 +29,7 @@ def make(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     [(["plan"], "l4"), (["plan", "STACK=v6e4"], "v6e4"), (["plan", "stack=v6e4"], "v6e4"), (["plan", "v6e4"], "v6e4")],
 )
 def test_the_stack_that_is_meant_is_planned(words: list[str], stack: str) -> None:
-    ended = make(*words, stack="other")  # a variable of the environment is nobody's wish
+    ended = make(*words, stack="other")  # a variable of the environment does not count
     assert ended.returncode == 0
     assert [line for line in ended.stdout.splitlines() if "gemma4 plan" in line] == [f".venv/bin/gemma4 plan {stack} "]
 
@@ -44,3 +44,10 @@ def test_two_stacks_are_one_too_many(words: list[str]) -> None:
 def test_other_targets_are_what_they_were() -> None:
     assert ".venv/bin/python -m pytest -q" in make("test").stdout
     assert "No rule to make target 'v6e4'" in make("v6e4").stderr
+
+
+def test_help_names_every_target_on_one_line_of_a_small_terminal() -> None:
+    shown = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    targets = next(line for line in (ROOT / "Makefile").read_text("utf-8").splitlines() if line.startswith("TARGETS"))
+    assert [line.split()[1] for line in shown] == targets.partition(":= ")[2].split()
+    assert [line for line in shown if len(line) > 80] == []
