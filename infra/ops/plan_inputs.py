@@ -11,8 +11,6 @@ from typing import Any
 from infra.errors import Fault, Gemma4Error, SettingsError
 from infra.planning.plan import Plan
 from infra.planning.planner import make_plan
-from infra.planning.report.data import SCHEMA
-from infra.planning.report.diff import misshapen
 from infra.planning.settings.messages import shown
 from infra.planning.settings.stackfile import NAMESPACE, UNREADABLE, StackFile, parse_yaml, read_stack, stack_names
 
@@ -94,6 +92,9 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
 
 def saved_plan(path: Path) -> dict[str, Any]:
     """The data that `gemma4 plan --json` wrote into a file, checked as far as a comparison reads it. Raises SettingsError."""
+    from infra.planning.report.data import SCHEMA
+    from infra.planning.report.diff import misshapen
+
     consequence, fix = "There is nothing to compare with.", "Write one with: gemma4 plan STACK --json > plan.json"
     try:
         data = json.loads(path.read_text(encoding="utf-8-sig"))

@@ -29,7 +29,7 @@ from pulumi.runtime.stack import run_pulumi_func
 from infra.errors import Gemma4Error
 from infra.ops.plan_inputs import Planned
 from infra.planning.names import UNKNOWN_PROJECT
-from infra.planning.report.data import ResourceList, ResourceRow
+from infra.planning.report.resources import ResourceList, ResourceRow
 from infra.planning.settings.resolve import laid_over
 from infra.planning.settings.stackfile import NAMESPACE
 

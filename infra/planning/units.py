@@ -57,6 +57,16 @@ class Band:
         return f"±{up} %" if down == up else f"−{down}/+{up} %"
 
 
+def exact(value: float) -> float:
+    """Return `value` to twelve digits: what is read off it, or a difference made from it, is that of the plan itself."""
+    return float(f"{value:.12g}")
+
+
+def exact_band(band: Band) -> dict[str, float]:
+    """Return the band as JSON data, not rounded for reading."""
+    return {"low": exact(band.low), "mid": exact(band.mid), "high": exact(band.high)}
+
+
 def parse_duration(text: str) -> int:
     """Seconds of a duration such as 90s, 20m, 4h or 7d; ValueError for any other form."""
     match = _DURATION.fullmatch(text.strip())

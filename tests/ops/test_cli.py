@@ -176,6 +176,13 @@ class TestPlan:
         )
         assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=False).returncode == 0
 
+    def test_in_words_it_does_not_pay_for_the_models_of_its_json(self) -> None:
+        code = (
+            "import sys; from infra.ops.cli import run; code = run(['plan', 'l4', '--no-resources']);"
+            "sys.exit(code or 'infra.planning.report.data_models' in sys.modules)"
+        )
+        assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=False).returncode == 0
+
     def test_it_works_from_a_folder_below_and_from_anywhere(
         self, monkeypatch: pytest.MonkeyPatch, gemma4: Command, tmp_path: Path
     ) -> None:

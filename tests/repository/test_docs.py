@@ -23,8 +23,9 @@ from infra.ops.cli import app
 from infra.ops.commands.explain import describe_setting
 from infra.ops.commands.glossary import GLOSSARY, SYNONYMS
 from infra.planning.planner import make_plan
-from infra.planning.report.data import ResourceList, as_json
+from infra.planning.report.data import as_json
 from infra.planning.report.diff import compare
+from infra.planning.report.resources import ResourceList
 from infra.planning.settings.paths import known_paths
 from infra.planning.settings.stackfile import read_stack, split_config, stack_names
 from tests.golden import CONFIGURATION, GLOSSARY_PAGE, GOLDEN, glossary, output

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from infra.errors import Gemma4Error, SettingsError
 from infra.ops.plan_inputs import CHECKOUT, Planned, plan_stack, project_root, saved_plan
-from infra.planning.report.data import ResourceList, as_json
+from infra.planning.report.resources import ResourceList
 from infra.planning.settings.stackfile import stack_names
 
 Part = Literal["screen", "full", "command", "resources", "notes", "json", "markdown"]
@@ -69,11 +69,15 @@ def _comparison(name: str, root: Path, *, resources: bool) -> dict[str, Any]:
         )
         fix = "Name a stack, or a file written with: gemma4 plan STACK --json > plan.json"
         raise SettingsError.of("--diff", fact, "There is nothing to compare with.", fix)
+    from infra.planning.report.data import as_json
+
     other = plan_stack(name, root=root)
     return as_json(other.plan, list_resources(other) if resources else None)
 
 
 def _print_json(planned: Planned, listed: ResourceList | None, before: dict[str, object] | None) -> None:
+    from infra.planning.report.data import as_json
+
     data = as_json(planned.plan, listed)
     if before is not None:
         from infra.planning.report.diff import compare

@@ -14,9 +14,8 @@ from infra.planning.memory.verdict import Verdict
 from infra.planning.performance.speed import reported_peak
 from infra.planning.platforms.tpu.slices import SlicesPlan
 from infra.planning.recommend import Candidate, Need, Recommendation, recommend
-from infra.planning.report.data import exact, exact_band
 from infra.planning.report.terminal import Fitting, show
-from infra.planning.units import read_duration, read_rate, read_usd
+from infra.planning.units import exact, exact_band, read_duration, read_rate, read_usd
 
 
 def show_recommendations(need: Need, *, top: int, as_json: bool) -> bool:

@@ -1,293 +1,104 @@
-"""A plan as data: the documented, stable JSON of `gemma4 plan --json` (docs/plan-schema.md), and the rows a diff compares.
+"""A plan as data: fills the models of data_models.py, whose form is that of `gemma4 plan --json`.
 
-Keys are camelCase; sizes end in Bytes or Gib, times in S, money starts with usd. A prediction is {low, mid, high}.
-Numbers are not rounded for reading, and a refused plan has null for what only a running server would have.
+Numbers are not rounded for reading, and a refused plan has null for what only a running server would have. Imported only
+where data is printed or compared: a plan in words does not pay for the models.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import BaseModel
 
 from infra.errors import Fault
-from infra.planning.cost.estimate import CostEstimate
 from infra.planning.cost.price_lines import MONTH_H, LineItem
 from infra.planning.performance.speed import Rate
 from infra.planning.plan import Plan
 from infra.planning.platforms.base import QuotaNeed
 from infra.planning.platforms.tpu.slices import SlicesPlan
-from infra.planning.units import Band
+from infra.planning.report import data_models as form
+from infra.planning.report.resources import ResourceList, ResourceRow
+from infra.planning.units import Band, exact
 
 SCHEMA = 1
-
-
-@dataclass(frozen=True)
-class ResourceRow:
-    """One resource that the program would create; `component` is the name of the component that owns it."""
-
-    type: str
-    name: str
-    component: str
-    inputs: Mapping[str, Any] = field(default_factory=dict)
-    """What the program sets, as JSON data: secrets, values that only the cloud knows, files and very long texts stand as
-    marks."""
-    options: Mapping[str, Any] = field(default_factory=dict)
-    """How Pulumi treats it where that is not the usual way: `protect`, `timeouts`, `ignoreChanges`."""
-
-
-@dataclass(frozen=True)
-class ResourceList:
-    """All resources of a run of the real program, the stack and its components included; providers are not counted."""
-
-    rows: tuple[ResourceRow, ...]
-    missing: str = ""
-    """Why there is no list; empty where there is one."""
+"""Raised only where a key is renamed or removed, or changes what it means."""
 
 
 def as_json(plan: Plan, resources: ResourceList | None = None) -> dict[str, Any]:
-    """The plan as JSON data. `resources` is null where the list was not asked for."""
-    return {
-        "schema": SCHEMA,
-        "stack": plan.stack,
-        "verdict": plan.verdict.value,
-        "deployable": plan.accelerator.deployable and not plan.refused,
-        "model": {
-            "id": plan.model.id,
-            "hubId": plan.model.hub_id,
-            "title": plan.model.title,
-            "weightFormat": plan.model.weight_format,
-            "weights": [
-                {"hubId": w.hub_id, "revision": w.revision, "pinned": w.pinned, "bytes": w.size_bytes}
+    """Return the plan as JSON data. `resources` is null where the list was not asked for."""
+    return plan_data(plan, resources).model_dump(by_alias=True, exclude_unset=True)
+
+
+def plan_data(plan: Plan, resources: ResourceList | None = None) -> form.PlanData:
+    """Return the plan as the model of its JSON."""
+    return form.PlanData(
+        schema_=SCHEMA,
+        stack=plan.stack,
+        verdict=plan.verdict.value,
+        deployable=plan.accelerator.deployable and not plan.refused,
+        model=form.ModelData(
+            id=plan.model.id,
+            hub_id=plan.model.hub_id,
+            title=plan.model.title,
+            weight_format=plan.model.weight_format,
+            weights=[
+                form.WeightsData(hub_id=w.hub_id, revision=w.revision, pinned=w.pinned, bytes=w.size_bytes)
                 for w in plan.weights
             ],
-        },
-        "accelerator": {
-            "id": plan.accelerator.id,
-            "title": plan.accelerator.title,
-            "platform": plan.accelerator.platform.value,
-            "devices": plan.accelerator.devices,
-            "region": plan.region,
-            "zone": plan.zone,
-        },
-        "profile": plan.settings.profile,
-        "recipes": [
-            {
-                "id": recipe.id,
-                "measuredBy": recipe.measured_by,
-                "corrections": list(recipe.corrections),
-                "overridden": list(plan.overridden(recipe)),
-            }
+        ),
+        accelerator=form.AcceleratorData(
+            id=plan.accelerator.id,
+            title=plan.accelerator.title,
+            platform=plan.accelerator.platform.value,
+            devices=plan.accelerator.devices,
+            region=plan.region,
+            zone=plan.zone,
+        ),
+        profile=plan.settings.profile,
+        recipes=[
+            form.RecipeData(
+                id=recipe.id,
+                measured_by=recipe.measured_by,
+                corrections=list(recipe.corrections),
+                overridden=list(plan.overridden(recipe)),
+            )
             for recipe in plan.recipes
         ],
-        "memory": _memory(plan),
-        "capacity": _capacity(plan),
-        "speed": _speed(plan),
-        "startup": _startup(plan),
-        "probes": _probes(plan),
-        "slices": _slices(plan.deployment) if isinstance(plan.deployment, SlicesPlan) else None,
-        "quotas": [_quota(need) for need in plan.quotas],
-        "cost": {**_cost(plan.cost, plan.refused), "wholeStack": _whole_stack(plan)},
-        "vllm": {
-            "version": plan.server.image_version,
-            "countedAs": plan.server.vllm_version,
-            "image": plan.images["serving"].upstream,
-            "argv": list(plan.command.argv),
-            "wrapper": list(plan.command.wrapper),
-            "cudaCompatibility": plan.settings.serving.cuda_compatibility if plan.command.wrapper else None,
-            "env": dict(plan.command.env),
-            "specHash": plan.command.spec_hash,
-        },
-        "access": {
-            "invokers": list(plan.settings.access.invokers),
-            "deployers": list(plan.settings.access.deployers),
-            "ingress": plan.settings.access.ingress,
-        },
-        "resources": None if resources is None else [_resource(row) for row in resources.rows],
-        "resourcesMissing": "" if resources is None else resources.missing,
-        "refusals": [_fault(fault) for fault in plan.refusals],
-        "warnings": [_fault(fault) for fault in plan.warnings],
-        "notes": list(plan.notes),
-        "origins": {path: origin.value for path, origin in plan.origins.items()},
-        "settings": setting_values(plan.settings),
-    }
-
-
-def _memory(plan: Plan) -> dict[str, Any]:
-    memory = plan.memory
-    peak, programs = memory.construction_peak, memory.programs
-    return {
-        "deviceBytes": round(memory.device_bytes),
-        "capBytes": round(memory.cap_bytes),
-        "weightsBytes": _whole(memory.weights),
-        "assistantBytes": round(memory.assistant_bytes),
-        "offloadedBytes": round(memory.offloaded_bytes),
-        "overheadBytes": _whole(memory.overhead),
-        "kvBytesPerDevice": _whole(memory.kv),
-        "constructionPeakBytes": None if peak is None else _whole(peak),
-        "programBytes": None if programs is None else _whole(programs),
-        "hostBytes": _whole(memory.host),
-        "errorOrigin": memory.error_origin,
-    }
-
-
-def _capacity(plan: Plan) -> dict[str, Any]:
-    capacity, refused = plan.capacity, plan.refused
-    return {
-        "predicted": True,
-        "tokens": None if refused else capacity.tokens,
-        "tokensBand": None if refused else _whole(plan.kv_tokens),
-        "concurrencyAtMaxModelLen": None if refused else exact(capacity.concurrency),
-        "requestsOfWorkload": None if refused else plan.requests_held,
-        "maxModelLen": plan.server.max_model_len,
-        "largestMaxModelLen": capacity.largest_max_model_len,
-        "largestMaxModelLenBand": _whole(plan.largest_max_model_len),
-        "maxNumSeqs": plan.server.max_num_seqs,
-        "maxNumBatchedTokens": plan.server.max_num_batched_tokens,
-        "kvCacheDtype": plan.server.kv_cache_dtype,
-    }
-
-
-def _whole(band: Band) -> dict[str, float]:
-    return {"low": round(band.low), "mid": round(band.mid), "high": round(band.high)}
-
-
-def exact_band(band: Band) -> dict[str, float]:
-    """The band as data, not rounded for reading."""
-    return {"low": exact(band.low), "mid": exact(band.mid), "high": exact(band.high)}
-
-
-def exact(value: float) -> float:
-    """`value` to twelve digits: what is read off it, or a difference made from it, is that of the plan itself."""
-    return float(f"{value:.12g}")
-
-
-def _rate(rate: Rate) -> dict[str, Any]:
-    return {
-        "requests": rate.requests,
-        "tokensPerSecond": exact_band(rate.total),
-        "tokensPerSecondEach": exact_band(rate.per_stream),
-        "withNewPrompts": exact_band(rate.with_new_prompts),
-        "bound": rate.bound,
-    }
-
-
-def _speed(plan: Plan) -> dict[str, Any]:
-    speed = plan.speed
-    return {
-        "predicted": True,
-        "promptTokens": speed.prompt_tokens,
-        "outputTokens": speed.output_tokens,
-        "alone": None if plan.refused else _rate(speed.alone),
-        "planned": None if plan.refused else _rate(speed.planned),
-        "ttftS": None if plan.refused else exact_band(speed.ttft_s),
-        "speculationGain": None if plan.refused else exact_band(speed.speculation_gain),
-        "sources": list(speed.sources),
-    }
-
-
-def _startup(plan: Plan) -> dict[str, Any]:
-    startup = plan.startup
-    return {
-        "predicted": True,
-        "fromZeroS": exact_band(startup.from_zero),
-        "firstDeployS": exact_band(startup.first_deploy),
-        "restartS": exact_band(startup.restart),
-        "stages": [
-            {"name": stage.name, "seconds": exact_band(stage.seconds), "repeats": stage.repeats}
-            for stage in startup.stages
-        ],
-        "readyTimeoutS": plan.ready_timeout_s,
-        "source": startup.source,
-    }
-
-
-def _probes(plan: Plan) -> dict[str, Any]:
-    probe = plan.deployment.startup_probe
-    if probe is None:
-        return {"startup": None}
-    return {
-        "startup": {
-            "path": probe.path,
-            "initialDelaySeconds": probe.initial_delay_s,
-            "periodSeconds": probe.period_s,
-            "timeoutSeconds": probe.timeout_s,
-            "failureThreshold": probe.failure_threshold,
-            "windowS": probe.window_s,
-        }
-    }
-
-
-def _slices(slices: SlicesPlan) -> dict[str, Any]:
-    return {
-        "names": list(slices.names),
-        "provisioning": slices.provisioning,
-        "chips": slices.chips,
-        "quota": slices.quota,
-        "validUntilDurationS": slices.valid_until_duration_s,
-        "maxRunDurationS": slices.max_run_duration_s,
-        "waitForCapacityS": slices.wait_for_capacity_s,
-        "subnetCidr": slices.subnet_cidr,
-        "gatewayInFlightLimit": slices.gateway.in_flight_limit,
-    }
-
-
-def _quota(need: QuotaNeed) -> dict[str, Any]:
-    return {
-        "name": need.quota.id,
-        "service": need.quota.service,
-        "place": need.place,
-        "needed": need.amount,
-        "unit": need.quota.unit,
-        "neededInQuotaUnits": need.value,
-        "usual": need.quota.default,
-        "source": need.quota.source.where,
-        "read": need.quota.source.read.isoformat(),
-    }
-
-
-def _cost(cost: CostEstimate, refused: bool) -> dict[str, Any]:
-    return {
-        "usdPerHour": exact(cost.usd_per_hour),
-        "replicas": cost.replicas,
-        "usdPerHourAtMost": exact(cost.usd_per_hour_at_most),
-        "usdPerMonthIdle": exact(cost.usd_per_month_idle),
-        "usdPerRun": None if cost.usd_per_run is None else exact(cost.usd_per_run),
-        "usdStaging": exact(cost.usd_staging),
-        "usdPerMillionOutputTokens": {
-            "predicted": True,
-            "alone": None if refused else exact_band(cost.usd_per_million_alone),
-            "planned": None if refused else exact_band(cost.usd_per_million_planned),
-            "plannedWithNewPrompts": None if refused else exact_band(cost.usd_per_million_new_prompts),
-            "plannedRequests": None if refused else cost.planned_requests,
-        },
-        "lines": {
-            "hour": [_line(item) for item in cost.replica_hour],
-            "idleMonth": [_line(item) for item in cost.idle_month],
-            "staging": [_line(item) for item in cost.staging],
-        },
-        "notes": list(cost.notes),
-    }
-
-
-def _whole_stack(plan: Plan) -> dict[str, Any]:
-    """All replicas together: the fewest and the most that may run, by the hour and for a month of such hours."""
-    cost, least, counted = plan.cost, plan.deployment.always_running, plan.deployment.kept_replicas
-    hour = cost.usd_per_hour
-    return {
-        "replicas": {"least": least, "most": cost.replicas},
-        "usdPerHour": {count: exact(hour * n) for count, n in (("least", least), ("most", cost.replicas))},
-        "usdPerMonth": {
-            count: exact(cost.usd_per_month_idle + MONTH_H * hour * (n - counted))
-            for count, n in (("least", least), ("most", cost.replicas))
-        },
-    }
+        memory=_memory(plan),
+        capacity=_capacity(plan),
+        speed=_speed(plan),
+        startup=_startup(plan),
+        probes=_probes(plan),
+        slices=_slices(plan.deployment) if isinstance(plan.deployment, SlicesPlan) else None,
+        quotas=[_quota(need) for need in plan.quotas],
+        cost=_cost(plan),
+        vllm=form.VllmData(
+            version=plan.server.image_version,
+            counted_as=plan.server.vllm_version,
+            image=plan.images["serving"].upstream,
+            argv=list(plan.command.argv),
+            wrapper=list(plan.command.wrapper),
+            cuda_compatibility=plan.settings.serving.cuda_compatibility if plan.command.wrapper else None,
+            env=dict(plan.command.env),
+            spec_hash=plan.command.spec_hash,
+        ),
+        access=form.AccessData(
+            invokers=list(plan.settings.access.invokers),
+            deployers=list(plan.settings.access.deployers),
+            ingress=plan.settings.access.ingress,
+        ),
+        resources=None if resources is None else [_resource(row) for row in resources.rows],
+        resources_missing="" if resources is None else resources.missing,
+        refusals=[_fault(fault) for fault in plan.refusals],
+        warnings=[_fault(fault) for fault in plan.warnings],
+        notes=list(plan.notes),
+        origins={path: origin.value for path, origin in plan.origins.items()},
+        settings=setting_values(plan.settings),
+    )
 
 
 def setting_values(settings: BaseModel, prefix: str = "") -> dict[str, Any]:
-    """Every setting by its dotted path, as JSON data, defaults included; null where the planner or vLLM chooses."""
+    """Return every setting by its dotted path, as JSON data, defaults included; null where the planner or vLLM chooses."""
     values: dict[str, Any] = {}
     for name, declared in type(settings).model_fields.items():
         path, value = prefix + (declared.alias or name), getattr(settings, name)
@@ -298,27 +109,188 @@ def setting_values(settings: BaseModel, prefix: str = "") -> dict[str, Any]:
     return values
 
 
-def _line(item: LineItem) -> dict[str, Any]:
-    return {
-        "label": item.label,
-        "quantity": exact(item.quantity),
-        "unit": item.price.unit.value,
-        "usdPerUnit": item.price.usd,
-        "usd": exact(item.usd),
-        "source": item.price.source.where,
-        "read": item.price.source.read.isoformat(),
-    }
+def _memory(plan: Plan) -> form.MemoryData:
+    memory = plan.memory
+    peak, programs = memory.construction_peak, memory.programs
+    return form.MemoryData(
+        device_bytes=round(memory.device_bytes),
+        cap_bytes=round(memory.cap_bytes),
+        weights_bytes=_whole(memory.weights),
+        assistant_bytes=round(memory.assistant_bytes),
+        offloaded_bytes=round(memory.offloaded_bytes),
+        overhead_bytes=_whole(memory.overhead),
+        kv_bytes_per_device=_whole(memory.kv),
+        construction_peak_bytes=None if peak is None else _whole(peak),
+        program_bytes=None if programs is None else _whole(programs),
+        host_bytes=_whole(memory.host),
+        error_origin=memory.error_origin,
+    )
 
 
-def _resource(row: ResourceRow) -> dict[str, Any]:
-    return {
-        "type": row.type,
-        "name": row.name,
-        "component": row.component,
-        "inputs": dict(row.inputs),
-        "options": dict(row.options),
-    }
+def _capacity(plan: Plan) -> form.CapacityData:
+    capacity, refused = plan.capacity, plan.refused
+    return form.CapacityData(
+        predicted=True,
+        tokens=None if refused else capacity.tokens,
+        tokens_band=None if refused else _whole(plan.kv_tokens),
+        concurrency_at_max_model_len=None if refused else exact(capacity.concurrency),
+        requests_of_workload=None if refused else plan.requests_held,
+        max_model_len=plan.server.max_model_len,
+        largest_max_model_len=capacity.largest_max_model_len,
+        largest_max_model_len_band=_whole(plan.largest_max_model_len),
+        max_num_seqs=plan.server.max_num_seqs,
+        max_num_batched_tokens=plan.server.max_num_batched_tokens,
+        kv_cache_dtype=plan.server.kv_cache_dtype,
+    )
 
 
-def _fault(fault: Fault) -> dict[str, str]:
-    return {"key": fault.key, "fact": fault.fact, "consequence": fault.consequence, "fix": fault.fix}
+def _speed(plan: Plan) -> form.SpeedData:
+    speed, refused = plan.speed, plan.refused
+    return form.SpeedData(
+        predicted=True,
+        prompt_tokens=speed.prompt_tokens,
+        output_tokens=speed.output_tokens,
+        alone=None if refused else _rate(speed.alone),
+        planned=None if refused else _rate(speed.planned),
+        ttft_s=None if refused else _band(speed.ttft_s),
+        speculation_gain=None if refused else _band(speed.speculation_gain),
+        sources=list(speed.sources),
+    )
+
+
+def _rate(rate: Rate) -> form.RateData:
+    return form.RateData(
+        requests=rate.requests,
+        tokens_per_second=_band(rate.total),
+        tokens_per_second_each=_band(rate.per_stream),
+        with_new_prompts=_band(rate.with_new_prompts),
+        bound=rate.bound,
+    )
+
+
+def _startup(plan: Plan) -> form.StartupData:
+    startup = plan.startup
+    return form.StartupData(
+        predicted=True,
+        from_zero_s=_band(startup.from_zero),
+        first_deploy_s=_band(startup.first_deploy),
+        restart_s=_band(startup.restart),
+        stages=[
+            form.StageData(name=stage.name, seconds=_band(stage.seconds), repeats=stage.repeats)
+            for stage in startup.stages
+        ],
+        ready_timeout_s=plan.ready_timeout_s,
+        source=startup.source,
+    )
+
+
+def _probes(plan: Plan) -> form.ProbesData:
+    probe = plan.deployment.startup_probe
+    if probe is None:
+        return form.ProbesData(startup=None)
+    return form.ProbesData(
+        startup=form.StartupProbeData(
+            path=probe.path,
+            initial_delay_seconds=probe.initial_delay_s,
+            period_seconds=probe.period_s,
+            timeout_seconds=probe.timeout_s,
+            failure_threshold=probe.failure_threshold,
+            window_s=probe.window_s,
+        )
+    )
+
+
+def _slices(slices: SlicesPlan) -> form.SlicesData:
+    return form.SlicesData(
+        names=list(slices.names),
+        provisioning=slices.provisioning,
+        chips=slices.chips,
+        quota=slices.quota,
+        valid_until_duration_s=slices.valid_until_duration_s,
+        max_run_duration_s=slices.max_run_duration_s,
+        wait_for_capacity_s=slices.wait_for_capacity_s,
+        subnet_cidr=slices.subnet_cidr,
+        gateway_in_flight_limit=slices.gateway.in_flight_limit,
+    )
+
+
+def _quota(need: QuotaNeed) -> form.QuotaData:
+    return form.QuotaData(
+        name=need.quota.id,
+        service=need.quota.service,
+        place=need.place,
+        needed=need.amount,
+        unit=need.quota.unit,
+        needed_in_quota_units=need.value,
+        usual=need.quota.default,
+        source=need.quota.source.where,
+        read=need.quota.source.read.isoformat(),
+    )
+
+
+def _cost(plan: Plan) -> form.CostData:
+    cost, refused = plan.cost, plan.refused
+    return form.CostData(
+        usd_per_hour=exact(cost.usd_per_hour),
+        replicas=cost.replicas,
+        usd_per_hour_at_most=exact(cost.usd_per_hour_at_most),
+        usd_per_month_idle=exact(cost.usd_per_month_idle),
+        usd_per_run=None if cost.usd_per_run is None else exact(cost.usd_per_run),
+        usd_staging=exact(cost.usd_staging),
+        usd_per_million_output_tokens=form.TokenPriceData(
+            predicted=True,
+            alone=None if refused else _band(cost.usd_per_million_alone),
+            planned=None if refused else _band(cost.usd_per_million_planned),
+            planned_with_new_prompts=None if refused else _band(cost.usd_per_million_new_prompts),
+            planned_requests=None if refused else cost.planned_requests,
+        ),
+        lines=form.PriceLinesData(
+            hour=[_line(item) for item in cost.replica_hour],
+            idle_month=[_line(item) for item in cost.idle_month],
+            staging=[_line(item) for item in cost.staging],
+        ),
+        notes=list(cost.notes),
+        whole_stack=_whole_stack(plan),
+    )
+
+
+def _line(item: LineItem) -> form.PriceLineData:
+    return form.PriceLineData(
+        label=item.label,
+        quantity=exact(item.quantity),
+        unit=item.price.unit.value,
+        usd_per_unit=item.price.usd,
+        usd=exact(item.usd),
+        source=item.price.source.where,
+        read=item.price.source.read.isoformat(),
+    )
+
+
+def _whole_stack(plan: Plan) -> form.WholeStackData:
+    """Return all replicas together: the fewest and the most that may run, by the hour and for a month of such hours."""
+    least, most, counted = plan.deployment.always_running, plan.cost.replicas, plan.deployment.kept_replicas
+    hour = plan.cost.usd_per_hour
+    months = [plan.cost.usd_per_month_idle + MONTH_H * hour * (replicas - counted) for replicas in (least, most)]
+    return form.WholeStackData(
+        replicas=form.SpanData(least=least, most=most),
+        usd_per_hour=form.SpanData(least=exact(hour * least), most=exact(hour * most)),
+        usd_per_month=form.SpanData(least=exact(months[0]), most=exact(months[1])),
+    )
+
+
+def _resource(row: ResourceRow) -> form.ResourceData:
+    return form.ResourceData(
+        type=row.type, name=row.name, component=row.component, inputs=dict(row.inputs), options=dict(row.options)
+    )
+
+
+def _fault(fault: Fault) -> form.FaultData:
+    return form.FaultData(key=fault.key, fact=fault.fact, consequence=fault.consequence, fix=fault.fix)
+
+
+def _whole(band: Band) -> form.BandData:
+    return form.BandData(low=round(band.low), mid=round(band.mid), high=round(band.high))
+
+
+def _band(band: Band) -> form.BandData:
+    return form.BandData(low=exact(band.low), mid=exact(band.mid), high=exact(band.high))

@@ -11,7 +11,7 @@ from infra.planning.memory.verdict import Verdict
 from infra.planning.plan import Plan
 from infra.planning.platforms.base import QuotaNeed
 from infra.planning.platforms.tpu.slices import SlicesPlan
-from infra.planning.report.data import ResourceList, ResourceRow
+from infra.planning.report.resources import ResourceList, ResourceRow
 from infra.planning.server.server import Server
 from infra.planning.settings.resolve import Origin
 from infra.planning.units import (

@@ -10,10 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from infra.planning.plan import Plan
-from infra.planning.report.data import ResourceList, as_json
-from infra.planning.report.diff import compare
-from infra.planning.report.diff_text import comparison_parts
 from infra.planning.report.first_screen import COLUMNS, first_screen, step_lines
+from infra.planning.report.resources import ResourceList
 from infra.planning.report.rows import (
     BAD,
     GOOD,
@@ -42,6 +40,10 @@ def print_whole(plan: Plan, resources: ResourceList | None) -> None:
 
 def print_changes(plan: Plan, resources: ResourceList | None, before: Mapping[str, Any]) -> None:
     """Print only what changes; `before` is another plan's JSON."""
+    from infra.planning.report.data import as_json
+    from infra.planning.report.diff import compare
+    from infra.planning.report.diff_text import comparison_parts
+
     show(*comparison_parts(compare(before, as_json(plan, resources)), plan.stack))
 
 

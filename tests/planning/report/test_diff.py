@@ -15,10 +15,11 @@ from infra.ops.commands.plan import list_resources
 from infra.ops.plan_inputs import Planned
 from infra.planning.plan import Plan
 from infra.planning.planner import make_plan
-from infra.planning.report.data import ResourceList, ResourceRow, as_json
+from infra.planning.report.data import as_json
 from infra.planning.report.diff import SECTIONS, Change, changes, compare, misshapen
 from infra.planning.report.markdown import as_markdown
 from infra.planning.report.properties import properties, shortened, side_by_side
+from infra.planning.report.resources import ResourceList, ResourceRow
 from infra.planning.report.rows import plan_rows
 from infra.planning.report.running_effects import _DELETED, _REPLACED, _REPLACES, _UPDATED
 from infra.planning.report.text import print_changes

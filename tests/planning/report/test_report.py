@@ -15,9 +15,10 @@ from rich.table import Table
 
 from infra.planning.plan import Plan
 from infra.planning.planner import make_plan
-from infra.planning.report.data import ResourceList, ResourceRow, as_json
+from infra.planning.report.data import as_json
 from infra.planning.report.diff import changes
 from infra.planning.report.markdown import MARKER, as_markdown
+from infra.planning.report.resources import ResourceList, ResourceRow
 from infra.planning.report.rows import command_lines, plan_rows, resource_lines
 from infra.planning.report.terminal import WIDTH, Fitting
 from infra.planning.report.text import text
