@@ -1,4 +1,4 @@
-"""How one device's KV cache is cut into blocks, for each backend and version of vLLM.
+"""How one device's KV cache is cut into blocks, by implementation and version of vLLM.
 
 On GPU the sliding-window and the full-attention layers share one pool of equally large blocks, so that a sliding layer
 gives back what leaves its window; on TPU every layer keeps the whole context. Read in the sources of vLLM 0.19 to 0.33
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from infra.catalog import Architecture
 from infra.errors import SettingsError
-from infra.planning.server.implementations import Implementation
+from infra.planning.server.implementations import TPU_INFERENCE, Implementation
 
 OLDEST, NEWEST = 19, 33
 """Minor versions of vLLM 0.x whose planner is known; others count as the nearer one."""
@@ -43,11 +43,11 @@ class KvGeometry:
         return self.full_groups + self.sliding_groups
 
     def admission_blocks(self, tokens: int) -> int:
-        """Blocks that vLLM sets aside for one request of up to `tokens` tokens, at start-up and on admission."""
+        """Return the blocks that vLLM sets aside for a request of up to `tokens` tokens, at start-up and on admission."""
         return self._blocks(tokens, self.sliding_window - 1 + self.tokens_in_flight)
 
     def held_blocks(self, tokens: int) -> int:
-        """Blocks that one decoding request of `tokens` tokens holds once its prompt is computed."""
+        """Return the blocks that a decoding request of `tokens` tokens holds once its prompt is computed."""
         return self._blocks(tokens, self.sliding_window)
 
     def _blocks(self, tokens: int, reach: int) -> int:
@@ -86,7 +86,7 @@ _PER_TOKEN_HEAD = {
 
 
 def stored_type(kv_cache_dtype: str, implementation: Implementation, minor: int) -> StoredType:
-    """How vLLM 0.`minor` stores a KV type of that name; SettingsError where Gemma 4 cannot use it there."""
+    """Return how vLLM 0.`minor` stores a KV type of that name. Raises SettingsError where Gemma 4 cannot use it there."""
     known = _PLAIN | _PER_TOKEN_HEAD if implementation.scaled_kv_types else _PLAIN
     usable = {name: stored for name, stored in known.items() if stored.since <= minor}
     if stored := usable.get(kv_cache_dtype):
@@ -108,7 +108,7 @@ def gpu_geometry(
     max_num_batched_tokens: int,
     async_scheduling: bool,
 ) -> KvGeometry:
-    """The blocks on each of `tp` GPUs under vLLM 0.`minor`; `block_size` None: vLLM's own 16 tokens."""
+    """Return the blocks on each of `tp` GPUs under vLLM 0.`minor`; `block_size` None means vLLM's own 16 tokens."""
 
     def page(heads: int, head_dim: int, block: int) -> int:
         # K and V of the heads that fall to one device; fewer heads than devices are repeated.
@@ -135,8 +135,8 @@ def gpu_geometry(
 
 
 def tpu_geometry(architecture: Architecture, *, tp: int, stored: StoredType, page: int) -> KvGeometry:
-    """The pages of `page` tokens on each of `tp` chips: one group, in which every layer is stored at full length."""
-    packing = 32 // stored.bits
+    """Return the pages of `page` tokens on each of `tp` chips: one group, in which every layer is stored at full length."""
+    packing = 8 * TPU_INFERENCE.kv_word_bytes // stored.bits
 
     def layer_bytes(heads: int, head_dim: int) -> int:
         # K and V lie interleaved and are padded to whole 32-bit words: one KV head in fp8 takes as much as in bf16.
@@ -157,7 +157,7 @@ def tpu_geometry(architecture: Architecture, *, tp: int, stored: StoredType, pag
 
 
 def tpu_page_size(max_model_len: int, max_num_seqs: int = TPU_USUAL_SEQS) -> int:
-    """Tokens of a KV page that tpu-inference 0.32 chooses: 32 at 16K, 64 at 32K, 128 at 64K with 256 sequences.
+    """Return how many tokens tpu-inference 0.32 puts on a KV page: 32 at 16K, 64 at 32K, 128 at 64K with 256 sequences.
 
     Short contexts are cut into 16 pages; long ones so that all block tables fit half of the 1 MiB of scalar memory.
     """
@@ -166,17 +166,17 @@ def tpu_page_size(max_model_len: int, max_num_seqs: int = TPU_USUAL_SEQS) -> int
 
 
 def tpu_pages_per_request(max_num_seqs: int) -> int:
-    """The most entries that one request's block table may have on TPU."""
+    """Return the most entries that one request's block table may have on TPU."""
     return max(1, 1024 * 1024 // 2 // max_num_seqs // 4)
 
 
 def ceil_div(value: int, divisor: int) -> int:
-    """`value / divisor`, rounded up."""
+    """Return `value / divisor`, rounded up."""
     return -(-value // divisor)
 
 
 def _sliding_block(block: int, minor: int) -> int:
-    """Tokens of a sliding layer's block before pages are made equal, where full layers begin with `block`."""
+    """Return the tokens of a sliding layer's block before pages are made equal, where full layers begin with `block`."""
     if minor <= 24:
         return block
     if minor <= 29:
@@ -185,7 +185,7 @@ def _sliding_block(block: int, minor: int) -> int:
 
 
 def _grown(block: int, page: int, common: int) -> int:
-    """Tokens of a block once its page has the common size: more tokens where that divides, else padding."""
+    """Return the tokens of a block once its page has the common size: more tokens where that divides, else padding."""
     return block * (common // page) if common % page == 0 else block
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -54,7 +53,7 @@ class KvCapacity:
     """The largest max_model_len with which vLLM starts on this cache, at most what the model was built for; 0: none."""
 
     def requests_held(self, tokens: int) -> int:
-        """How many decoding requests of `tokens` tokens (prompt and answer so far) the cache holds at once."""
+        """Return how many decoding requests of `tokens` tokens (prompt and answer so far) the cache holds at once."""
         usable = max(0, self.num_blocks - 1)  # one block is never handed out
         return usable // self.geometry.held_blocks(tokens)
 
@@ -73,26 +72,29 @@ def kv_capacity(
     block_size: int | None = None,
     max_num_seqs: int = TPU_USUAL_SEQS,
 ) -> KvCapacity:
-    """What `kv_bytes_per_device` bytes of KV cache hold for `model` (a catalog id or a hub id).
+    """Return what `kv_bytes_per_device` bytes of KV cache hold for `model` (a catalog id or a hub id).
 
     `backend` is gpu or tpu, `kv_cache_dtype` is spelled as vLLM spells it, `vllm_version` like 0.32.0 or 0.26.1rc1.
-    `block_size` None is vLLM's own choice, which `max_num_seqs` sways on TPU (and nothing else depends on it). A cache
-    that is too small is reported, not raised. SettingsError: an unknown model, version, backend or KV type, or a `tp`
-    that vLLM refuses for this model.
+    `block_size` None is vLLM's own choice; on TPU it depends on `max_num_seqs`, which changes nothing else. A cache that
+    is too small is reported, not raised. Raises SettingsError for an unknown model, version, backend or KV type, and for
+    a `tp` that vLLM refuses for this model.
     """
-    _require_positive(
-        {
-            "serving.tensorParallelSize": tp,
-            "serving.maxModelLen": max_model_len,
-            "serving.maxNumBatchedTokens": max_num_batched_tokens,
-            "serving.maxNumSeqs": max_num_seqs,
-            "serving.blockSize": 1 if block_size is None else block_size,
-        }
-    )
+    positive = {
+        "serving.tensorParallelSize": tp,
+        "serving.maxModelLen": max_model_len,
+        "serving.maxNumBatchedTokens": max_num_batched_tokens,
+        "serving.maxNumSeqs": max_num_seqs,
+        "serving.blockSize": 1 if block_size is None else block_size,
+    }
+    faults = [Fault(key, f"{value} is too small: at least 1.") for key, value in positive.items() if value < 1]
+    if faults:
+        raise SettingsError(faults)
+    if backend not in set(Device):
+        raise SettingsError.of("accelerator", f"{backend!r} is not a backend.", fix="Use gpu or tpu.")
     architecture = catalog().architectures[find_model(model).architecture]
     if fault := tensor_parallel_fault(architecture, tp):
         raise SettingsError([fault])
-    implementation, minor = _implementation(backend), _minor_version(vllm_version)
+    implementation, minor = IMPLEMENTATIONS[Device(backend)], _minor_version(vllm_version)
     planner = _KvPlanner(
         architecture=architecture,
         implementation=implementation,
@@ -108,7 +110,7 @@ def kv_capacity(
 
 
 def find_model(model: str) -> Model:
-    """The model of a catalog id or hub id, in any case; SettingsError names the nearest where there is none."""
+    """Return the model of a catalog id or hub id, in any case. Raises SettingsError, which names the nearest."""
     by_name = {name.lower(): row for row in catalog().models.values() for name in (row.id, row.hub_id)}
     if row := by_name.get(model.strip().lower()):
         return row
@@ -118,7 +120,7 @@ def find_model(model: str) -> Model:
 
 
 def tensor_parallel_fault(architecture: Architecture, tp: int, *, most: int = 32) -> Fault | None:
-    """Why `architecture` cannot be split over `tp` devices; None if it can. What is offered instead is at most `most`.
+    """Return why `architecture` cannot be split over `tp` devices, None where it can. At most `most` are offered instead.
 
     Query heads must divide; KV heads must divide too, or be fewer and repeat evenly.
     """
@@ -130,16 +132,14 @@ def tensor_parallel_fault(architecture: Architecture, tp: int, *, most: int = 32
 
     if divides(tp):
         return None
+    able = [str(devices) for devices in (1, 2, 4, 8, 16, 32) if devices <= most and divides(devices)]
+    offered = f"one of {', '.join(able)}" if len(able) > 1 else f"{able[0]}, or leave it out"
     return Fault(
         "serving.tensorParallelSize",
         f"{tp} devices cannot share the attention heads of this model evenly.",
         "vLLM would refuse it at start.",
-        f"Use {_one_of([devices for devices in (1, 2, 4, 8, 16, 32) if devices <= most and divides(devices)])}.",
+        f"Use {offered}.",
     )
-
-
-def _one_of(numbers: list[int]) -> str:
-    return f"one of {', '.join(map(str, numbers))}" if len(numbers) > 1 else f"{numbers[0]}, or leave it out"
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class _KvPlanner:
 
     @property
     def null_blocks(self) -> int:
-        """Blocks that the start-up check sets aside: one is never handed out, which 0.29 was the first to consider."""
+        """Return the blocks that the start-up check sets aside: one is never handed out, which 0.29 first considers."""
         return 1 if self.minor >= 29 else 0
 
     def capacity(self, kv_bytes: int, max_model_len: int) -> KvCapacity:
@@ -199,35 +199,22 @@ class _KvPlanner:
         )
 
     def largest_max_model_len(self, kv_bytes: int) -> int:
-        for lengths in self._lengths_of_equal_geometry():
-            geometry = self.geometry(lengths[0])
-            usable = kv_bytes // geometry.bytes_per_block - self.null_blocks
-            if count := bisect.bisect_right(lengths, usable, key=geometry.admission_blocks):
-                return lengths[count - 1]
-        return 0
+        """Return the longest max_model_len that vLLM starts with, 0 where there is none.
 
-    def _lengths_of_equal_geometry(self) -> Iterator[range]:
-        """All lengths that the model takes, in ranges of equal block size, longest first."""
+        Lengths of equal block size are searched together, the longest first.
+        """
         longest = self.architecture.max_position
         bounds = {0, longest}
         if self.block_size is None and not self.implementation.frees_sliding_window:
             for power in range(longest.bit_length()):
                 bounds |= {1 << power, tpu_pages_per_request(self.max_num_seqs) << power}
         for last, before in pairwise(sorted((bound for bound in bounds if bound <= longest), reverse=True)):
-            yield range(before + 1, last + 1)
-
-
-def _require_positive(values: dict[str, int]) -> None:
-    faults = [Fault(key, f"{value} is too small: at least 1.") for key, value in values.items() if value < 1]
-    if faults:
-        raise SettingsError(faults)
-
-
-def _implementation(backend: str) -> Implementation:
-    try:
-        return IMPLEMENTATIONS[Device(backend)]
-    except ValueError:
-        raise SettingsError.of("accelerator", f"{backend!r} is not a backend.", fix="Use gpu or tpu.") from None
+            lengths = range(before + 1, last + 1)
+            geometry = self.geometry(lengths[0])
+            usable = kv_bytes // geometry.bytes_per_block - self.null_blocks
+            if count := bisect.bisect_right(lengths, usable, key=geometry.admission_blocks):
+                return lengths[count - 1]
+        return 0
 
 
 def _minor_version(version: str) -> int:

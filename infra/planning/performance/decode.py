@@ -1,4 +1,4 @@
-"""The time of one decode step: a roofline with a launch cost a layer.
+"""The time of one decode step: a roofline, plus what each layer costs to launch.
 
 A step reads the decoder's weights and the output embedding once, and the KV cache of every running request; it is
 never faster than its arithmetic allows, and each layer costs a fixed launch time on top. The constants below are
@@ -44,12 +44,12 @@ class Step:
 
     @property
     def seconds(self) -> float:
-        """Reading and arithmetic overlap; launches do not."""
+        """Return the whole step: reading and arithmetic overlap, launches do not."""
         return max(self.bandwidth_s + self.pcie_s, self.compute_s) + self.launch_s
 
     @property
     def bound(self) -> Bound:
-        """What a faster machine would need more of."""
+        """Return what a faster machine would need more of."""
         parts: dict[Bound, float] = {
             "bandwidth": self.bandwidth_s,
             "pcie": self.pcie_s,

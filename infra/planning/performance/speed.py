@@ -1,16 +1,16 @@
 """Predicted speed: tokens a second alone and at a number of running requests, and the time to the first token.
 
-Decoding comes from `decode.py`; this module adds the prompt (a compute roofline), speculation, the error bands, and
-the choice of `maxNumSeqs`. Not modelled: the network, images and audio, and queueing. `Rate.total` is decoding alone,
+`decode.py` gives the time of a step; this module adds the prompt (a compute roofline), speculation, the error bands,
+and the choice of `maxNumSeqs`. Not modelled: the network, images and audio, and queueing. `Rate.total` is decoding alone,
 as published figures with cached prompts are; `Rate.with_new_prompts` also pays for the prompts.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from infra.catalog import Device, Profile, catalog
 from infra.planning.performance.decode import Bound, flop_seconds, step_of
@@ -32,6 +32,32 @@ DOUBLING_GAIN = 1.10
 """Throughput goes on adding requests while twice as many bring at least this factor."""
 GAIN_MEASURED_ON = Device.GPU
 """The kind of device on which somebody measured what MTP brings, of dense models."""
+
+
+class DecodeFit(NamedTuple):
+    """How well decoding is known on up to `most_devices` devices that share a model: relative error down and up."""
+
+    most_devices: float
+    down: float
+    up: float
+    note: str = ""
+    """What a reader should know of these predictions; `{devices}` stands for their number."""
+
+
+_NO_MIXTURE = "No run of this mixture of experts on such devices was found: its speed is extrapolated."
+_NO_GPUS = "No run at tensor parallelism {devices} on GPUs was found: the launch cost is taken from TPU."
+_RANDOM_EXPERTS = "Experts are counted as if each token drew its own at random; real routing is less spread."
+DECODE_FITS: Mapping[tuple[Device, bool], tuple[DecodeFit, ...]] = {
+    (Device.GPU, False): (
+        DecodeFit(1, 0.20, 0.20),
+        DecodeFit(2, 0.25, 0.25),
+        DecodeFit(math.inf, 0.40, 0.40, _NO_GPUS),
+    ),
+    (Device.GPU, True): (DecodeFit(2, 0.35, 0.45, _RANDOM_EXPERTS), DecodeFit(math.inf, 0.50, 0.50, _NO_MIXTURE)),
+    (Device.TPU, False): (DecodeFit(1, 0.20, 0.20), DecodeFit(math.inf, 0.20, 0.35)),
+    (Device.TPU, True): (DecodeFit(math.inf, 0.50, 0.50, _NO_MIXTURE),),
+}
+"""By kind of device and whether the model is a mixture of experts: wide enough for every measurement in the tests."""
 
 OFFLOAD_ERROR = 0.30
 """Relative error of decoding with CPU offload where the host link was measured: one practitioner, two settings, in
@@ -98,7 +124,7 @@ class SpeedModel:
     output_tokens: int
 
     def estimate(self, requests: int) -> SpeedEstimate:
-        """Everything with `requests` (at least 1) running as the planned load."""
+        """Return everything that is predicted with `requests` (at least 1) running as the planned load."""
         mtp = self.server.speculation == "mtp"
         return SpeedEstimate(
             prompt_tokens=self.prompt_tokens,
@@ -112,7 +138,7 @@ class SpeedModel:
         )
 
     def tokens_per_second_at(self, requests: int) -> Rate:
-        """The rate with `requests` running, whether or not the KV cache holds them."""
+        """Return the rate with `requests` running, whether or not the KV cache holds them."""
         if requests < 1:
             raise ValueError(f"a rate needs at least one running request, not {requests}")
         step = step_of(self.server, requests, self._context)
@@ -131,7 +157,7 @@ class SpeedModel:
         )
 
     def recommend_max_num_seqs(self, profile: Profile, *, kv_requests: float) -> Knee:
-        """The largest useful `maxNumSeqs`: its requests fit the KV cache and each stream stays worth having.
+        """Return the largest useful `maxNumSeqs`: its requests fit the KV cache and no stream becomes too slow.
 
         `kv_requests` is how many requests of the workload (prompt + output) the KV cache holds at once. A lone user
         loses no speed to a large value, which only binds when that many requests are there. STREAM_RULES and
@@ -158,7 +184,7 @@ class SpeedModel:
         return self.prompt_tokens + self.output_tokens / 2
 
     def _error(self, total: float) -> tuple[float, float]:
-        """Relative error of a rate down and up, wide enough for every measurement known."""
+        """Return the relative error of a rate down and up, wide enough for every measurement known."""
         down, up = _decode_error(self.server)
         if self.server.speculation == "mtp":
             down, up = max(down, _gain_error(self.server)), max(up, _gain_error(self.server))
@@ -166,15 +192,24 @@ class SpeedModel:
         return max(down, 1 - (peak or total) / total), up
 
     def _prompt_seconds(self) -> float:
-        """The prompt's arithmetic, or reading the weights once a chunk where that takes longer, plus launches."""
+        """Return the time of one prompt: its arithmetic, or reading the weights once a chunk if that is longer, plus launches.
+
+        Two operations a parameter and token, plus attention: full layers see half the prompt, sliding ones their window.
+        """
+        arch = self.server.architecture
+        full_share = arch.full_layers_with_kv / (arch.full_layers_with_kv + arch.sliding_layers_with_kv)
+        full_layers = full_share * arch.layers
+        seen = full_layers * arch.global_head_dim * self.prompt_tokens / 2
+        seen += (arch.layers - full_layers) * arch.head_dim * min(self.prompt_tokens / 2, arch.sliding_window)
+        flop = self.prompt_tokens * (2 * arch.active_parameters + 4 * arch.attention_heads * seen)
         chunk = min(self.prompt_tokens, self.server.max_num_batched_tokens)
         chunks = math.ceil(self.prompt_tokens / chunk)
         read = step_of(self.server, 0, 0.0, tokens=chunk)
-        compute_s = flop_seconds(self.server, _prompt_flop(self.server, self.prompt_tokens), PREFILL_FLOPS_SHARE)
+        compute_s = flop_seconds(self.server, flop, PREFILL_FLOPS_SHARE)
         return max(compute_s, chunks * (read.bandwidth_s + read.pcie_s)) + chunks * read.launch_s
 
     def _gain(self, requests: int) -> float:
-        """Tokens a second with MTP over those without: drafts cost launches, checking them costs arithmetic.
+        """Return tokens/s with MTP over those without: drafts cost launches, checking them costs arithmetic.
 
         Only MTP changes the number; what ngram brings depends on how much of the prompt an answer repeats.
         """
@@ -190,7 +225,7 @@ class SpeedModel:
 
 
 def _batch_sizes() -> Iterator[int]:
-    """Small numbers, then the multiples that vLLM captures CUDA graphs for."""
+    """Yield small numbers, then the multiples that vLLM captures CUDA graphs for."""
     yield from (2, 4)
     size = 8
     while True:
@@ -198,25 +233,15 @@ def _batch_sizes() -> Iterator[int]:
         size += 8 if size < 256 else 16
 
 
-def _prompt_flop(server: Server, tokens: int) -> float:
-    """Two operations a parameter and token, plus attention: full layers see half the prompt, sliding their window."""
-    arch = server.architecture
-    full_share = arch.full_layers_with_kv / (arch.full_layers_with_kv + arch.sliding_layers_with_kv)
-    full_layers = full_share * arch.layers
-    seen = full_layers * arch.global_head_dim * tokens / 2
-    seen += (arch.layers - full_layers) * arch.head_dim * min(tokens / 2, arch.sliding_window)
-    return tokens * (2 * arch.active_parameters + 4 * arch.attention_heads * seen)
+def _decode_fit(server: Server) -> DecodeFit:
+    fits = DECODE_FITS[server.accelerator.device, server.mixture]
+    return next(one for one in fits if server.tensor_parallel <= one.most_devices)
 
 
 def _decode_error(server: Server) -> tuple[float, float]:
-    """Relative error down and up. Wide enough for every measurement that the tests hold, wider where there is none."""
-    gpu, devices = server.accelerator.device is Device.GPU, server.tensor_parallel
-    if server.mixture:
-        down, up = (0.35, 0.45) if gpu and devices <= 2 else (0.50, 0.50)
-    elif gpu:
-        down = up = {1: 0.20, 2: 0.25}.get(devices, 0.40)
-    else:
-        down, up = (0.20, 0.20) if devices == 1 else (0.20, 0.35)
+    """Return the relative error down and up: wide enough for all measurements in the tests, wider where there is none."""
+    known = _decode_fit(server)
+    down, up = known.down, known.up
     if "decode" not in server.accelerator.measured:
         down, up = max(down, UNMEASURED_ERROR), max(up, UNMEASURED_ERROR)
     if server.cpu_offload_gib:
@@ -248,15 +273,10 @@ def _gain_measured(server: Server) -> bool:
 
 def _notes(model: SpeedModel) -> Iterator[str]:
     server = model.server
-    gpu, devices = server.accelerator.device is Device.GPU, server.tensor_parallel
     if "decode" not in server.accelerator.measured:
         yield "No run on this machine was found: its speed is that of a model fitted to other devices."
-    if server.mixture and not (gpu and devices <= 2):
-        yield "No run of this mixture of experts on such devices was found: its speed is extrapolated."
-    elif server.mixture:
-        yield "Experts are counted as if each token drew its own at random; real routing is less spread."
-    elif gpu and devices > 2:
-        yield f"No run at tensor parallelism {devices} on GPUs was found: the launch cost is taken from TPU."
+    if note := _decode_fit(server).note:
+        yield note.format(devices=server.tensor_parallel)
     if server.cpu_offload_gib:
         yield (
             "CPU offload: the host link is fitted to one practitioner's 2.0 tok/s at 5 GiB and 0.8 at 14 GiB (31B QAT, "
