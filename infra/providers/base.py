@@ -23,7 +23,7 @@ Progress = Callable[[str], None]
 
 
 class _Failure(Exception):
-    """Printed by Pulumi as `error: gemma4: message`: its name and module are all that a traceback would add."""
+    """Printed by Pulumi as `error: gemma4: message`: name and module below are all that remains of a traceback."""
 
 
 _Failure.__module__ = "builtins"
@@ -48,54 +48,54 @@ class DynamicResource(Resource):
 class Provider(ResourceProvider):
     """Base of the providers: one-line errors, and a `read` that asks nothing of Google or of the server."""
 
-    serialize_as_secret_always = False  # nothing secret is captured, and a secret provider makes every diff costly
+    serialize_as_secret_always = False  # nothing secret is captured, and a secret provider makes every diff slow
 
     def configure(self, req: ConfigureRequest) -> None:
-        """Keep the stack's own way to Google Cloud, decrypted, in this process only."""
-        sys.tracebacklimit = 0  # in the provider's process: Pulumi prints what is left of the traceback
+        """Read the stack's settings of the gcp provider, decrypted; they stay in this process."""
+        sys.tracebacklimit = 0  # for the provider's process: Pulumi would print the traceback
         self.gcp = GcpSettings.read(lambda key: req.config.get(f"gcp:{key}"))
 
     def session(self) -> GoogleSession:
-        """A session for one operation: it is not for several threads, and the provider runs four."""
+        """Return a session for one operation: a session serves one thread, and the provider runs four."""
         return GoogleSession(self.gcp)
 
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
-        """The state as it is: a refresh must not wake a server that has scaled to zero."""
+        """Return the state as it is: a refresh must not wake a server that has scaled to zero."""
         return ReadResult(id_, props)
 
 
 def fail(message: str) -> NoReturn:
-    """End the operation with one clean line."""
+    """End the operation with one line of error."""
     raise _Failure(message) from None
 
 
 def changed(olds: Mapping[str, Any], news: Mapping[str, Any], keys: tuple[str, ...]) -> list[str]:
-    """Which of `keys` differ between old state and new inputs; an unknown new value counts as a change."""
+    """Return those of `keys` that differ between old state and new inputs; an unknown new value counts as a change."""
     return [key for key in keys if olds.get(key) != news.get(key)]
 
 
 def remembered(olds: Mapping[str, Any], news: Mapping[str, Any], keys: tuple[str, ...]) -> list[dict[str, str]]:
-    """Every place that a resource has been at, its own the last.
+    """Return all places where a resource has been, the current one last. A place is the values of `keys`.
 
-    What cleans up must not be replaced when it moves: Pulumi would keep the old one as a deletion to be done, and do it
-    at the end of whichever `up` is the next to succeed, also of one that has moved back.
+    A cleanup resource is never replaced when its place changes: Pulumi would keep the old half as a pending deletion and
+    carry it out at the end of the next successful `up`, when the old place may be in use again.
     """
     own = {key: news[key] for key in keys}
     return [*(place for place in olds.get("places") or () if place != own), own]
 
 
 def in_place(keys: list[str]) -> DiffResult:
-    """An update in place if anything in `keys` changed."""
+    """Return a diff that updates in place if `keys` is not empty."""
     return DiffResult(changes=bool(keys))
 
 
 def progress_on(urn: str | None) -> Progress:
-    """A function that shows a line on the resource's own row, live, and keeps it out of the final diagnostics."""
+    """Return a function that shows a line on the resource's own row, live, and not in the final diagnostics."""
     return _logger(urn, "INFO", ephemeral=True)
 
 
 def warning_on(urn: str | None) -> Progress:
-    """A function that leaves a warning in the final diagnostics."""
+    """Return a function that adds a warning to the final diagnostics."""
     return _logger(urn, "WARNING", ephemeral=False)
 
 
@@ -115,9 +115,9 @@ def _logger(urn: str | None, severity: str, *, ephemeral: bool) -> Progress:
 
 
 def urn_under(parent: pulumi.Resource, kind: str, name: str) -> str:
-    """The URN that the engine will give a dynamic resource under a component of the stack: where its progress goes.
+    """Return the URN that the engine will give a dynamic resource under a component: the row for its progress.
 
-    Spelled out rather than taken from `parent.urn`, which would make the resource wait for its own parent.
+    It is composed here, because an input taken from `parent.urn` would make the resource wait for its own parent.
     """
     own = f"{parent.pulumi_resource_type}$pulumi-python:dynamic/gemma4:{kind}"
     return f"urn:pulumi:{pulumi.get_stack()}::{pulumi.get_project()}::{own}::{name}"

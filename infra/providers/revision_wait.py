@@ -1,4 +1,4 @@
-"""Waiting for one revision: bounded, visible, in small steps, and never the reason why a good `up` fails."""
+"""Waits for one revision of a Cloud Run service: for a limited time, with progress. It fails only where the revision failed."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from infra.serving.diagnosis import start_failure
 from infra.serving.loading_log import doing
 
 ASKED_S = 90.0
-"""How long the service may take to show what this `up` asks of it, and Google to answer. Where it never does, the request
-was refused, and the service's own row says why."""
+"""How long the service may take to show the template of this `up`, and Google to answer. Where it never shows it, Google
+refused the request, and the service's own row says why."""
 SURE_S = 30.0
-"""How long a failure is looked at before it counts, unless the service has ended with it: the one seen may be an older
-one's, and Cloud Run may try once more by itself."""
+"""How long a failure must last before it counts, unless the service itself has failed: it may belong to an older revision,
+and Cloud Run may try once more by itself."""
 FIRST_POLL_S, POLL_S = 1.0, 5.0
 LOG_EVERY_S = 15.0
 _SHOW_EVERY_S = 30.0
 _LOG_LINES = 300
-"""An engine that fails writes some forty lines after the one that counts."""
+"""An engine that fails writes some forty lines after its first error."""
 _EARLIER_S = 20.0
-"""A revision that is older than this when the watch begins is not of this `up`: more than clocks are usually apart."""
+"""A revision older than this at the start of the wait is not of this `up`; clocks usually differ by less."""
 
 
 @dataclass(frozen=True)
 class Awaited:
-    """The revision of `service` whose `annotation` is `mark`; `limit_s` bounds the wait. `first` says that the state does
-    not know of any revision yet."""
+    """The revision of `service` whose `annotation` is `mark`. `limit_s` is the longest wait. `first`: the state knows no
+    revision yet."""
 
     region: str
     service: str
@@ -43,7 +43,7 @@ class Awaited:
 
 
 def follow(session: GoogleSession, awaited: Awaited, *, progress: Progress, warn: Progress) -> str:
-    """The revision's short name once it is ready; empty where it could not be followed to its end.
+    """Wait for a revision, and return its short name once it is ready; empty where it could not be followed to its end.
 
     Raises ServingError where it failed: with Google's reason, the likely cause and the server's last log lines.
     """
@@ -59,19 +59,19 @@ class _Watch:
     run: CloudRun = field(init=False)
     began: float = field(init=False)
     service: Service | None = None
-    """As it was seen last; None where there is none yet."""
+    """As read last; None where there is none yet."""
     name: str = ""
-    """The awaited revision's, once it is there."""
+    """The revision's name, once it exists."""
     left_behind: bool = False
-    """Whether it was there before this `up` asked for it, and the state knows of none."""
+    """True where the revision is older than this `up`, and the state knows of none."""
     busy: str = ""
-    """What the log said last that the server is busy with."""
+    """What the server does, by its log."""
     unread: str = ""
-    """Why the log cannot be read, if so."""
+    """Why the log cannot be read; empty where it can."""
     answered_at: float = 0.0
-    """Seconds into the wait at which Google answered last."""
+    """Seconds into the wait at which Google last answered."""
     unasked_at: float = 0.0
-    """Seconds into the wait at which the service last did not show what this `up` asks of it."""
+    """Seconds into the wait at which the service last did not show the template of this `up`."""
     unfailed_at: float = 0.0
     """Seconds into the wait at which the revision was last seen without a failure."""
     log_read: float = float("-inf")
@@ -83,12 +83,12 @@ class _Watch:
         self.began = self.session.clock()
 
     def until_ready(self) -> str:
-        """As `follow`."""
+        """Do what `follow` says."""
         poll_s = FIRST_POLL_S
         while True:
-            revision, trouble = self._look()
+            revision, trouble = self._read()
             if trouble and self._waited - self.answered_at >= ASKED_S:
-                self.progress(f"cannot be followed, which changes nothing about the service: {trouble}")
+                self.progress(f"cannot be followed, which does not change the service: {trouble}")
                 return ""
             if self.left_behind:
                 self._warn_of_a_killed_creation()
@@ -113,12 +113,12 @@ class _Watch:
 
     @property
     def _asked(self) -> bool:
-        """Whether the service shows what this `up` asks of it."""
+        """True once the service shows the template of this `up`."""
         template = self.service.annotations if self.service else {}
         return template.get(self.awaited.annotation) == self.awaited.mark
 
-    def _look(self) -> tuple[Revision | None, str]:
-        """The awaited revision, None while there is none, and why Google does not say, if so."""
+    def _read(self) -> tuple[Revision | None, str]:
+        """Return the revision, None while there is none, and the error where Google did not answer."""
         try:
             found = self.run.revision(self.awaited.service, self.name) if self.name else self._newest()
         except GoogleError as error:
@@ -133,7 +133,7 @@ class _Watch:
         return found, ""
 
     def _given_up(self) -> bool:
-        """Whether a revision that failed stays so."""
+        """Return whether the failure of the revision is final."""
         try:
             self.service = self.run.service(self.awaited.service)
         except GoogleError:
@@ -144,7 +144,7 @@ class _Watch:
         return self._waited - waited >= SURE_S
 
     def _newest(self) -> Revision | None:
-        """The service's newest revision where that is the awaited one. Raises GoogleError."""
+        """Return the service's newest revision where that is the awaited one. Raises GoogleError."""
         self.service = self.run.service(self.awaited.service)
         if not self.service.created_revision:
             return None
@@ -173,7 +173,7 @@ class _Watch:
         return created is not None and self.began - created > _EARLIER_S
 
     def _read_log(self) -> None:
-        """Reading the log is a courtesy: one that may not be read is said and nothing more."""
+        """Read from the log what the server does. A log that cannot be read is reported and changes nothing."""
         if self.session.clock() - self.log_read < LOG_EVERY_S:
             return
         self.log_read = self.session.clock()
@@ -207,19 +207,19 @@ class _Watch:
         return start_failure(about, problem, lines, busy=self.busy, serving=serving)
 
     def _end(self) -> None:
-        """Say why nothing more is seen here; the service's own row says the rest."""
+        """Say why this wait ends without a result; the service's own row says the rest."""
         if self._asked:
-            self.progress(f"{self.name or 'no revision'} is not ready yet; the next `pulumi up` looks again")
+            self.progress(f"{self.name or 'no revision'} is not ready yet; the next `pulumi up` follows it again")
             return
         self.progress("Cloud Run was not asked for a revision, or refused: see the service's own row")
         if self.awaited.first and self.service is not None:
             self._warn_of_a_killed_creation()
 
     def _warn_of_a_killed_creation(self) -> None:
-        """An `up` that was killed leaves a service that its state does not know, and Google's 409 does not say so."""
+        """Warn of a service that a killed `up` left: the state does not know it, and Google's 409 does not say why."""
         name, region, project = self.awaited.service, self.awaited.region, self.session.project
         self.warn(
             f"The service {name} is older than this `up`. If its row says that it already exists (409), an earlier `up` was "
-            f"killed while it made the service, and the state does not know it. Nobody was let in yet: run `gcloud run "
+            f"killed while it made the service, and the state does not know it. Nobody can call it yet: run `gcloud run "
             f"services delete {name} --region {region} --project {project}`, then `pulumi up`."
         )

@@ -1,9 +1,9 @@
-"""Follows the revision that an `up` makes, on a row of its own beside the service's.
+"""Shows the progress of the revision that an `up` makes, on a row of its own beside the service's.
 
-The gcp provider waits for a new revision without a word, up to the whole start window, and a failure of its own names no
-cause. This resource stands beside the service, not behind it: it depends on what the service depends on, recognises the
-revision by the mark that both were given, shows what the server is busy with, and ends with the server's own last words
-where the revision fails. It asks Google only in `create` and `update`, nothing of the server, and nothing on a refresh.
+The gcp provider waits for a new revision in silence, up to the whole start window, and its error does not name the cause.
+This resource does not depend on the service but on what the service depends on, so both start at once. It recognises the
+revision by a mark that both got, shows what the server does, and fails with the server's last log lines where the revision
+fails. It asks Google only in `create` and `update`, never on a refresh, and asks nothing of the server.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from infra.providers.base import DynamicResource, Provider, changed, fail, in_pl
 from infra.providers.revision_wait import Awaited, follow
 
 MARK = "gemma4-revision"
-"""The annotation that names a revision by what was asked of it."""
+"""The annotation of a revision that holds the hash of its template."""
 _TRIGGERS = ("project", "region", "service", "mark")
 
 
 @dataclass(frozen=True)
 class RevisionWatchArgs:
-    """Which service's revision; `mark` is the value of its annotation `MARK`, `limit_s` Pulumi's patience with the
+    """Which service. `mark` is the value of its revision's annotation `MARK`; `limit_s` is how long Pulumi waits for the
     service."""
 
     project: str
@@ -37,7 +37,7 @@ class RevisionWatchArgs:
 
 
 class RevisionWatch(DynamicResource):
-    """A revision that was seen to become ready. Nothing depends on it. `revision` is its name; empty where it was not seen."""
+    """`revision` is the name of the revision that became ready, empty where that was not seen. Nothing depends on it."""
 
     revision: pulumi.Output[str]
 
@@ -46,18 +46,18 @@ class RevisionWatch(DynamicResource):
 
 
 class RevisionWatchProvider(Provider):
-    """Looks, and says what it sees."""
+    """Follows a revision and shows its progress."""
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Follow the revision; an error where it fails, and nothing at all where it cannot be followed."""
+        """Follow the revision. Fails where the revision fails, not where it cannot be followed."""
         return CreateResult(props["service"], self._followed(props, first=True))
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Return a change for another template, and for a revision that was not followed to its end."""
+        """Return an update for another template, and for a revision that was not followed to its end."""
         return in_place([*changed(olds, news, _TRIGGERS), *([] if olds.get("revision") else ["revision"])])
 
     def update(self, _id: str, _olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
-        """As `create`."""
+        """Follow the revision, as `create` does."""
         return UpdateResult(self._followed(news, first=False))
 
     def _followed(self, props: Mapping[str, Any], *, first: bool) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""Checks a deployed server through the URL that its users get, and keeps what it measured in its own state.
+"""Checks a deployed server through the URL that its users call, and keeps what it measured in its own state.
 
-It runs again when the server or its specification changed, never on a refresh: reading must not wake a server that has
-scaled to zero. Its measurements are no stack outputs, since a failed check would take every other output with it.
+It runs again when the server or its specification changed, never on a refresh, which must not wake a server that has scaled
+to zero. Its measurements are not stack outputs, since a failed check would then leave the stack without any output.
 """
 
 from __future__ import annotations
@@ -27,14 +27,16 @@ from infra.serving.server_errors import sentence
 
 _TRIGGERS = ("url", "path", "generation", "expected")
 _LOG_LINES = 15
-_TROUBLE_S = 3600
-"""How old a trouble may be to be shown: what was wrong before this server says nothing about it."""
+_RECENT_S = 3600
+"""How old an error of the supervisor may be to be shown: older ones are about an earlier server."""
 
 
 @dataclass(frozen=True)
 class ServingCheckArgs:
-    """`url` is the service's base URL, `path` the prefix of one slice behind a gateway, else empty. `generation` names
-    the server: a new revision or node is checked again. `skipped` says why nothing is asked, where that is so."""
+    """`url` is the service's base URL, `path` the prefix of one slice behind a gateway, else empty.
+
+    `generation` names the server: a new revision or node is checked again. `skipped` says why there is no check, if so.
+    """
 
     url: pulumi.Input[str]
     path: str
@@ -42,7 +44,7 @@ class ServingCheckArgs:
     expected: Mapping[str, Any]
     """What the server must show: fields of `CheckExpectation`."""
     predicted_kv_tokens: Sequence[int]
-    """Low, likely, high. Compared and noted; a new prediction alone is no reason to check again, nor is another patience."""
+    """Low, likely, high. Neither a new prediction nor another `ready_timeout_s` alone is a reason to check again."""
     ready_timeout_s: float
     invoker: pulumi.Input[str]
     log: Mapping[str, pulumi.Input[str]]
@@ -51,7 +53,7 @@ class ServingCheckArgs:
 
 
 class ServingCheck(DynamicResource):
-    """A server that has answered. `result` holds what it measured."""
+    """A server that passed its check. `result` holds what was measured."""
 
     result: pulumi.Output[Mapping[str, Any]]
 
@@ -63,15 +65,15 @@ class ServingCheckProvider(Provider):
     """Runs the check with identity tokens of the stack's invoker account."""
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Check; an error carries stage, cause and the server's last log lines."""
+        """Check the server. An error says the stage, the likely cause and the server's last log lines."""
         return CreateResult(f"{props['url']}{props['path']}", {**props, "result": self._checked(props)})
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """A changed server, address or expectation is checked again."""
+        """Return an update where the server, its address or the expectation changed."""
         return in_place(changed(olds, news, _TRIGGERS))
 
     def update(self, _id: str, _olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
-        """As `create`."""
+        """Check the server again."""
         return UpdateResult({**news, "result": self._checked(news)})
 
     def _checked(self, props: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,9 +102,9 @@ class ServingCheckProvider(Provider):
 
 
 def _first_token(tokens: IdentityTokens, url: str, session: GoogleSession, progress: Progress) -> None:
-    """Make a token before anything is asked, so that a missing role is the first thing said.
+    """Make a token before the server is asked anything, so that a missing role is reported first.
 
-    The grant may be of this very `up`, and IAM needs minutes to act on it. Raises GoogleError after five of them.
+    The grant may be minutes old, and IAM needs minutes to act on it. Raises GoogleError after five minutes.
     """
     refusals: list[GoogleError] = []
 
@@ -111,7 +113,7 @@ def _first_token(tokens: IdentityTokens, url: str, session: GoogleSession, progr
             tokens.token(url)
         except GoogleError as error:
             refusals.append(error)
-            progress("waiting for the right to make an identity token; a fresh grant needs minutes")
+            progress("waiting for the permission to make an identity token; a new grant needs minutes to count")
             return error.status or 500
         return 200
 
@@ -134,19 +136,25 @@ def _log_tail(session: GoogleSession, log: Mapping[str, str]) -> Sequence[str]:
     on_slice = log["kind"] == "slice"
     source = (LogSource.slice if on_slice else LogSource.service)(log["name"], log["location"])
     lines = last_lines(session, source, limit=_LOG_LINES) or ("(it has logged nothing yet)",)
-    return (*_troubles(session, source), *lines, f"(more: {source.command(session.project)})") if on_slice else lines
+    return (
+        (*_supervisor_errors(session, source), *lines, f"(more: {source.command(session.project)})")
+        if on_slice
+        else lines
+    )
 
 
-def _troubles(session: GoogleSession, source: LogSource) -> Sequence[str]:
-    """What a slice's supervisor last found wrong, with a dead server's last words: it starts the server again, and the
-    hundreds of lines of that start would hide why the last one ended."""
-    since = datetime.fromtimestamp(session.clock() - _TROUBLE_S, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    troubles = last_lines(session, replace(source, payload={"event": "trouble"}), limit=2, since=since)
-    return [line for text in troubles for line in text.splitlines()]
+def _supervisor_errors(session: GoogleSession, source: LogSource) -> Sequence[str]:
+    """Return the last errors that a slice's supervisor reported, with the last log lines of a server that ended.
+
+    The supervisor starts the server again, and the hundreds of lines of that start would hide why the last one ended.
+    """
+    since = datetime.fromtimestamp(session.clock() - _RECENT_S, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    errors = last_lines(session, replace(source, payload={"event": "trouble"}), limit=2, since=since)
+    return [line for text in errors for line in text.splitlines()]
 
 
 def _platform(session: GoogleSession, log: Mapping[str, str]) -> str:
-    """Why Cloud Run does not serve what was planned; empty for a slice, and where Cloud Run sees nothing wrong."""
+    """Return why Cloud Run does not serve what was planned; empty for a slice, and where Cloud Run reports no problem."""
     if log["kind"] != "service":
         return ""
     name, region = log["name"], log["location"]
@@ -156,14 +164,14 @@ def _platform(session: GoogleSession, log: Mapping[str, str]) -> str:
         return ""
     if service.failed_revision:
         return (
-            f"Cloud Run gave its newest revision up: {sentence(service.problem)} The next `pulumi up` tries again with a new "
-            "one."
+            f"Cloud Run has given up its newest revision: {sentence(service.problem)} The next `pulumi up` tries again with "
+            "a new one."
         )
     if not service.ready:
-        return f"Cloud Run is still at it: {sentence(service.problem)} Run `pulumi up` again to go on waiting."
+        return f"Cloud Run is still starting it: {sentence(service.problem)} Run `pulumi up` again to go on waiting."
     if service.pinned_to:
         return (
-            f"Somebody gave the traffic to {', '.join(service.pinned_to)}, and `pulumi up` leaves that alone: run `gcloud run "
-            f"services update-traffic {name} --to-latest --region {region} --project {session.project}`."
+            f"Somebody moved the traffic to {', '.join(service.pinned_to)}, and `pulumi up` does not change that: run "
+            f"`gcloud run services update-traffic {name} --to-latest --region {region} --project {session.project}`."
         )
     return ""

@@ -1,6 +1,6 @@
-"""What a slice should serve, kept as attributes of its node: changed in place, without giving the slice back.
+"""The desired spec of a slice, written as metadata attributes of its node: it changes in place, and the slice stays.
 
-Only our own attributes are written, compared and mended; ssh keys and what others keep there are not ours.
+Only this stack's attributes are written and compared; ssh keys and all other attributes are left alone.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from infra.providers.base import DynamicResource, Provider, changed, fail, in_pl
 
 _INPUTS = ("project", "zone", "node_id", "instance", "metadata")
 _NOWHERE = ""
-"""Digest of a specification that no machine carries: the slice waits, and starts with the one it was queued with."""
+"""Digest while there is no machine: the slice waits, and will start with the spec that it was queued with."""
 
 
 @dataclass(frozen=True)
 class ServingSpecArgs:
-    """`instance` is the machine's number, blank while there is none; `metadata` holds our attributes and their values."""
+    """`instance` is the machine's number, blank while there is none; `metadata` holds this stack's attributes."""
 
     project: pulumi.Input[str]
     zone: str
@@ -35,7 +35,7 @@ class ServingSpecArgs:
 
 
 class ServingSpec(DynamicResource):
-    """`applied` is the digest of what the machine carries; blank while there is no machine."""
+    """`applied` is the digest of the attributes on the machine; blank while there is no machine."""
 
     applied: pulumi.Output[str]
 
@@ -44,41 +44,41 @@ class ServingSpec(DynamicResource):
 
 
 class ServingSpecProvider(Provider):
-    """Writes our attributes and sees them written."""
+    """Writes this stack's attributes and waits until the node shows them."""
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """On a fresh machine this changes nothing: it was queued with the same values."""
+        """Write the attributes. A new machine was queued with the same values, so nothing changes on it."""
         return CreateResult(f"{props['node_id']}/spec", self._applied(props))
 
     def update(self, _id: str, _olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
-        """Write what changed; the machine's supervisor follows within seconds."""
+        """Write what changed; the machine's supervisor acts on it within seconds."""
         return UpdateResult(self._applied(news))
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Always in place. A machine that carries something else, or came meanwhile, is a change."""
+        """Return an update for other inputs, for a new machine, and for one whose attributes differ."""
         keys = changed(olds, news, _INPUTS)
         if not keys and news["instance"] and olds.get("applied") != _digest(news["metadata"]):
             keys = ["applied"]
         return in_place(keys)
 
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
-        """What the machine carries now."""
+        """Return the digest of the attributes that are on the machine now."""
         try:
             node = self._zone(props).node(props["node_id"])
         except GoogleError:
-            return ReadResult(id_, props)  # the queue entry has the same trouble, and says so
+            return ReadResult(id_, props)  # the queued resource gets the same error and reports it
         if node is None:
             return ReadResult(id_, {**props, "applied": _NOWHERE})
-        ours = {key: node.metadata.get(key, "") for key in props["metadata"]}
-        return ReadResult(id_, {**props, "applied": _digest(ours)})
+        written = {key: node.metadata.get(key, "") for key in props["metadata"]}
+        return ReadResult(id_, {**props, "applied": _digest(written)})
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
-        """The attributes go with the machine."""
+        """Do nothing: the attributes are deleted with the machine."""
 
     def _applied(self, props: Mapping[str, Any]) -> dict[str, Any]:
         if not props["instance"]:
             warning_on(props.get("urn"))(
-                f"{props['node_id']} waits for capacity and will start with what it was queued with; "
+                f"{props['node_id']} waits for capacity and will start with the spec that it was queued with; "
                 "the next `pulumi up` after that brings it up to date."
             )
             return {**props, "applied": _NOWHERE}

@@ -1,8 +1,8 @@
-"""What stands before a slice is asked for, and takes away whatever was left behind of it.
+"""Removes a slice that no state knows, when its stack is destroyed.
 
-A process that is killed while Google takes the request, or a refusal after a lost answer, leaves a slice that no state
-knows and somebody pays for. This resource is in the state before the request goes out. Created it does nothing; deleted,
-after the slice's own entry, it removes what still stands under the name, if it is ours.
+A process that is killed while Google accepts the request, or a refusal after a lost answer, leaves a slice that no state
+knows and somebody pays for. This resource is in the state before the request is sent. Its creation does nothing. Its
+deletion, after that of the queued resource, removes what still exists under the name, if this stack owns it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PLACE = ("project", "zone", "queued_id")
 
 @dataclass(frozen=True)
 class SliceCleanupArgs:
-    """Which queued resource, and the labels by which ours is known."""
+    """Which queued resource, and the labels by which an owned one is recognised."""
 
     project: str
     zone: str
@@ -32,7 +32,7 @@ class SliceCleanupArgs:
 
 
 class SliceCleanup(DynamicResource):
-    """A slice's queue entry must depend on this, so that it goes first. `places`: wherever the slice was asked for."""
+    """The slice's queued resource must depend on this, so that it is deleted first. `places`: wherever it was asked for."""
 
     places: pulumi.Output[list[dict[str, str]]]
 
@@ -41,22 +41,22 @@ class SliceCleanup(DynamicResource):
 
 
 class SliceCleanupProvider(Provider):
-    """Waits at the end of a slice's life."""
+    """Remembers where a slice was asked for, and cleans up there when it is deleted."""
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Nothing to do yet."""
+        """Remember the first place."""
         return CreateResult(props["queued_id"], {**props, "places": remembered({}, props, _PLACE)})
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """A slice that moves leaves a place to look at; never a replacement, see `remembered`."""
+        """Return an update where the slice moves, never a replacement: see `remembered`."""
         return in_place(changed(olds, news, _PLACE))
 
     def update(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
-        """Remember the new place beside the old ones."""
+        """Remember the new place and the old ones."""
         return UpdateResult({**news, "places": remembered(olds, news, _PLACE)})
 
     def delete(self, _id: str, props: dict[str, Any]) -> None:
-        """Remove what is left, wherever the slice was asked for; mostly there is nothing."""
+        """Remove what is left at all places; mostly there is nothing."""
         try:
             remove_leftovers(self.session(), props["places"], props["labels"], progress_on(props.get("urn")))
         except GoogleError as error:

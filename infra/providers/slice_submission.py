@@ -1,4 +1,4 @@
-"""Submitting a slice exactly once, whatever happens to the answer: ours is taken back, a stranger's never touched."""
+"""Submits a queued resource exactly once, even if an answer is lost: adopts an owned one, never touches a foreign one."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ from infra.google.tpu_types import Operation, QueuedResource, QueueState, SliceR
 from infra.google.tpu_zone import TpuZone
 from infra.providers.base import Progress
 
-_ATTEMPTS = 3  # a husk of ours, or one that vanished between two questions, is asked for again
+_ATTEMPTS = 3  # an owned request that has ended, or vanished between two requests, is submitted again
 _APPEAR_S = 20.0
-_DECIDED_S = 60.0  # what Google does not offer it refuses in the operation, seen 12 to 14 s after it took the request
-_RECORD_S = 120.0
+_OPERATION_S = (
+    60.0  # Google refuses what it does not offer in the operation, seen 12 to 14 s after it accepted the request
+)
+_CREATING_S = 120.0
 _POLL_S = 2.0
 _FIRST_S = 60.0
 _WAITING = BoundedSemaphore(3)
-"""Further slices that wait for the first one at a time. Pulumi runs four of our resources at a time: a fourth would leave
-no worker to the first slice."""
+"""How many further slices wait for the first one at a time. Pulumi's provider runs four operations at a time: with a fourth
+one waiting, none would be left for the first slice."""
 
 
 def submit(
     zone: TpuZone, queued_id: str, request: SliceRequest, *, may_replace: bool, progress: Progress
 ) -> QueuedResource | None:
-    """The entry, new or adopted. None: the request went out, and whether it was taken could not be found out.
+    """Return the queued resource, new or adopted; None where the request was sent and Google does not say what became of it.
 
-    Raises GoogleError only where no entry came into being, or one that is not to be touched stands under the name.
+    Raises GoogleError only where no queued resource was made, or where the name belongs to one that must not be touched.
     """
     body = queued_resource_body(request)
     refusal: GoogleError | None = None
@@ -39,7 +41,7 @@ def submit(
             refusal = error
             if is_ambiguous(error):
                 try:
-                    found = _look(zone, queued_id)
+                    found = _settled(zone, queued_id)
                 except GoogleError:
                     return None
                 if found is None:
@@ -56,10 +58,10 @@ def submit(
 
 
 def let_first(zone: TpuZone, queued_id: str, progress: Progress) -> None:
-    """Wait until the first slice's entry stands, for a minute at most: where the quota covers one, it is that one's.
+    """Wait, a minute at most, until the first slice's queued resource exists: where the quota covers one, the first gets it.
 
-    Pulumi creates both at once. A dependency would order them, and on `destroy` keep the first one waiting, and paid for,
-    as long as the further one is PROVISIONING. Returns at once where three wait already, see `_WAITING`.
+    Pulumi creates both at once. A dependency would order them, but on `destroy` the first slice would then stay, and cost
+    money, as long as the further one is PROVISIONING. Returns at once where three are waiting already (`_WAITING`).
     """
     if not _WAITING.acquire(blocking=False):
         return
@@ -79,9 +81,12 @@ def let_first(zone: TpuZone, queued_id: str, progress: Progress) -> None:
 def _is_wanted(
     zone: TpuZone, found: QueuedResource, request: SliceRequest, *, may_replace: bool, progress: Progress
 ) -> bool:
-    """Whether what stands under our name is the slice that we want; False once the name is free. Raises GoogleError."""
+    """Return whether `found` is the slice that is wanted. Where it is a leftover, remove it and return False.
+
+    Raises GoogleError where it is foreign, or may be serving and was asked for differently.
+    """
     if not is_owned(found, request.labels):
-        raise _strangers(found, request)
+        raise _foreign(found, request)
     expired = is_expired(found, zone.session.clock(), request.valid_until_duration_s)
     if not found.state.over and not expired:
         wrong = differences(found, request)
@@ -102,9 +107,9 @@ def _is_wanted(
     return False
 
 
-def _strangers(found: QueuedResource, request: SliceRequest) -> GoogleError:
+def _foreign(found: QueuedResource, request: SliceRequest) -> GoogleError:
     owner = (
-        ", ".join(f"{key}={found.labels[key]}" for key in IDENTITY_LABELS if key in found.labels) or "nothing of ours"
+        ", ".join(f"{key}={found.labels[key]}" for key in IDENTITY_LABELS if key in found.labels) or "nothing of gemma4"
     )
     return GoogleError(
         f"A queued resource {found.id} exists in {found.zone} and is not this stack's (its labels say {owner}), so it "
@@ -112,35 +117,35 @@ def _strangers(found: QueuedResource, request: SliceRequest) -> GoogleError:
         f"it: gcloud compute tpus queued-resources delete {found.id} --zone {found.zone} --project {request.project} "
         "--force",
         status=409,
-        reason="NOT_OURS",
+        reason="FOREIGN",
     )
 
 
 def _recorded(zone: TpuZone, queued_id: str, operation: Operation) -> QueuedResource | None:
-    """The entry once Google has made up its mind; None where neither operation nor entry can be read.
+    """Return the queued resource once Google has decided; None where neither it nor the operation can be read.
 
-    Raises GoogleError where the operation failed: then there is no entry, or one that ended before it began.
+    Raises GoogleError where the operation failed: then there is no queued resource, or one that has ended already.
     """
-    with suppress(GoogleError):  # the entry tells as well, if it can be read
-        operation = zone.followed(operation, limit_s=_DECIDED_S, poll_s=_POLL_S)
+    with suppress(GoogleError):  # the queued resource tells as well, if it can be read
+        operation = zone.followed(operation, limit_s=_OPERATION_S, poll_s=_POLL_S)
     found: QueuedResource | None = None
     if not operation.failure:
         with suppress(GoogleError):
-            found = _look(zone, queued_id)
-            operation = operation if found else zone.operation(operation.name)  # what ended it may have come later
+            found = _settled(zone, queued_id)
+            operation = operation if found else zone.operation(operation.name)  # it may have failed only now
     if operation.failure:
         raise zone.refusal(operation)
     return found
 
 
-def _look(zone: TpuZone, queued_id: str) -> QueuedResource | None:
-    """The entry as soon as its state is another than CREATING; after a while as it is, or None where there is none."""
+def _settled(zone: TpuZone, queued_id: str) -> QueuedResource | None:
+    """Return the queued resource once its state is not CREATING; after a time-out as it is, None where there is none."""
     began = zone.session.clock()
     while True:
         found = zone.get(queued_id)
         if found is not None and found.state is not QueueState.CREATING:
             return found
-        patience = _APPEAR_S if found is None else _RECORD_S
+        patience = _APPEAR_S if found is None else _CREATING_S
         if zone.session.clock() + _POLL_S > began + patience:
             return found
         zone.session.sleep(_POLL_S)

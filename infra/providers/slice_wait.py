@@ -1,4 +1,4 @@
-"""Waiting for capacity: bounded, visible, and in steps so small that an interruption is noticed."""
+"""Waits for the machine of a queued resource: for a limited time, with progress, and in short pauses."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _FIRST_POLL_S, _POLL_S = 1.0, 5.0
 
 
 @dataclass(frozen=True)
-class Wait:
-    """What to wait for, and for how long; `behind` as in `TpuNodeArgs`."""
+class NodeWait:
+    """Which queued resource to wait for, and for how long; `behind` as in `TpuNodeArgs`."""
 
     queued_id: str
     accelerator_type: str
@@ -28,34 +28,37 @@ class Wait:
 
 
 @dataclass(frozen=True)
-class _Look:
+class _Poll:
+    """What Google answered: the queued resource, its machine, or a transient error."""
+
     queued: QueuedResource | None = None
     node: Node | None = None
-    trouble: GoogleError | None = None
+    error: GoogleError | None = None
 
     @property
-    def spoken(self) -> str:
-        if self.trouble:
-            return f"no answer from Google: {self.trouble}"
+    def in_words(self) -> str:
+        """The state of request and machine, for a line of progress."""
+        if self.error:
+            return f"no answer from Google: {self.error}"
         state = self.queued.state.value if self.queued else "not recorded yet"
         machine = f"is {self.node.state}" if self.node else "is not there yet"
         return f"{state}, its machine {machine}" if state == ACTIVE else state
 
 
-def wait_for_node(zone: TpuZone, wait: Wait, *, progress: Progress, warn: Progress) -> Node | None:
-    """The machine with an address. None for a further slice that has none: it is not worth holding the first one up.
+def wait_for_node(zone: TpuZone, wait: NodeWait, *, progress: Progress, warn: Progress) -> Node | None:
+    """Return the machine once it has an address. None for a further slice without one: the first one must not wait for it.
 
-    Raises GoogleError for the first slice when capacity does not come in time or never will.
+    Raises GoogleError for the first slice when there is no capacity in time, or never will be.
     """
     began = zone.session.clock()
     poll_s = _FIRST_POLL_S
     while True:
         waited = zone.session.clock() - began
         try:
-            look = _look(zone, wait.queued_id)
-            if look.node is not None and look.node.ready and look.node.address:
-                return look.node
-            trouble = _trouble(zone, wait, look, may_wait=waited + poll_s <= wait.limit_s)
+            poll = _read(zone, wait.queued_id)
+            if poll.node is not None and poll.node.ready and poll.node.address:
+                return poll.node
+            trouble = _why_stop(zone, wait, poll, may_wait=waited + poll_s <= wait.limit_s)
         except GoogleError as error:
             trouble = str(error)
         if trouble and not wait.behind:
@@ -63,67 +66,69 @@ def wait_for_node(zone: TpuZone, wait: Wait, *, progress: Progress, warn: Progre
         if trouble:
             warn(f"{trouble} Until then the gateway leaves this slice out.")
             return None
-        progress(f"{look.spoken}; waiting for {read_duration(waited)} of at most {read_duration(wait.limit_s)}")
+        progress(f"{poll.in_words}; waiting for {read_duration(waited)} of at most {read_duration(wait.limit_s)}")
         zone.session.sleep(poll_s)
         poll_s = min(2 * poll_s, _POLL_S)
 
 
-def _trouble(zone: TpuZone, wait: Wait, look: _Look, *, may_wait: bool) -> str:
-    """Why there is nothing to wait for any more; empty while there is."""
-    if look.queued is not None and look.queued.state.over:
-        return _over(zone, wait, look.queued, look.queued.state.value)
-    if look.queued is not None and is_expired(look.queued, zone.session.clock()):
-        return _over(zone, wait, look.queued, f"{look.queued.state.value} still, though its time in the queue is over")
+def _why_stop(zone: TpuZone, wait: NodeWait, poll: _Poll, *, may_wait: bool) -> str:
+    """Return why waiting ends without a machine; empty while it goes on."""
+    if poll.queued is not None and poll.queued.state.over:
+        return _why_over(zone, wait, poll.queued, poll.queued.state.value)
+    if poll.queued is not None and is_expired(poll.queued, zone.session.clock()):
+        return _why_over(
+            zone, wait, poll.queued, f"{poll.queued.state.value} still, though its time in the queue is over"
+        )
     if not may_wait:
-        return _in_vain(zone, wait, look, f"within {read_duration(wait.limit_s)}")
-    if wait.behind and not _waits(zone, wait.behind):
-        return _in_vain(zone, wait, look, "yet")
+        return _why_no_machine(zone, wait, poll, f"within {read_duration(wait.limit_s)}")
+    if wait.behind and not _is_waiting(zone, wait.behind):
+        return _why_no_machine(zone, wait, poll, "yet")
     return ""
 
 
-def _look(zone: TpuZone, queued_id: str) -> _Look:
-    """What there is to see; Google's own trouble is part of the picture, a refusal ends the wait."""
+def _read(zone: TpuZone, queued_id: str) -> _Poll:
+    """Read request and machine. A transient error is part of the answer; any other raises GoogleError."""
     try:
         queued = zone.get(queued_id)
         node = zone.node(queued_id) if queued is not None and queued.state is QueueState.ACTIVE else None
     except GoogleError as error:
         if is_transient(error):
-            return _Look(trouble=error)
+            return _Poll(error=error)
         raise GoogleError(
             f"{error} Nothing is lost: {queued_id} keeps its place in the queue (or goes on running), and the next "
             "`pulumi up` goes on waiting.",
             status=error.status,
             reason=error.reason,
         ) from None
-    return _Look(queued, node)
+    return _Poll(queued, node)
 
 
-def _waits(zone: TpuZone, queued_id: str) -> bool:
+def _is_waiting(zone: TpuZone, queued_id: str) -> bool:
     try:
-        look = _look(zone, queued_id)
+        poll = _read(zone, queued_id)
     except GoogleError:
-        return False  # whoever waits for that one will say so
-    queued = look.queued
+        return False  # the wait for that slice reports it
+    queued = poll.queued
     if queued is None or is_expired(queued, zone.session.clock()):
         return False
     return queued.state.waits or queued.state is QueueState.PROVISIONING
 
 
-def _over(zone: TpuZone, wait: Wait, queued: QueuedResource, state: str) -> str:
+def _why_over(zone: TpuZone, wait: NodeWait, queued: QueuedResource, state: str) -> str:
     why = f": {queued.error.rstrip('.')}" if queued.error else ""
-    place = zone.hint(queued.refusal.kind) or "`gemma4 zones` shows where else to ask (tpu.zone)."
+    place = zone.hint(queued.refusal.kind) or "`gemma4 zones` shows other zones (setting tpu.zone)."
     return (
         f"The request {wait.queued_id} for {wait.accelerator_type} in {zone.zone} is {state}{why}. It serves "
-        f"nothing and holds quota. Run `pulumi up` again: it removes this one and asks anew. {place}"
+        f"nothing and holds quota. Run `pulumi up` again: it removes this request and makes a new one. {place}"
     )
 
 
-def _in_vain(zone: TpuZone, wait: Wait, look: _Look, when: str) -> str:
-    if look.queued is None and look.trouble is None:
-        return f"{wait.queued_id} is not in the queue of {zone.zone}; run `pulumi up` again to ask for it anew."
-    if look.queued is not None and look.queued.state is QueueState.ACTIVE:
+def _why_no_machine(zone: TpuZone, wait: NodeWait, poll: _Poll, when: str) -> str:
+    if poll.queued is None and poll.error is None:
+        return f"{wait.queued_id} is not in the queue of {zone.zone}; run `pulumi up` again to ask for it again."
+    if poll.queued is not None and poll.queued.state is QueueState.ACTIVE:
         machine = (
-            f"is {look.node.state}" if look.node and not look.node.ready else "has no address, or was deleted by hand"
+            f"is {poll.node.state}" if poll.node and not poll.node.ready else "has no address, or was deleted by hand"
         )
         return (
             f"{wait.queued_id} in {zone.zone} is ACTIVE, but its machine {machine}. Run "
@@ -131,7 +136,7 @@ def _in_vain(zone: TpuZone, wait: Wait, look: _Look, when: str) -> str:
             f"{wait.queued_id} --zone {zone.zone} --force, then `pulumi up`."
         )
     return (
-        f"No capacity for {wait.accelerator_type} in {zone.zone} {when} ({look.spoken}). "
+        f"No capacity for {wait.accelerator_type} in {zone.zone} {when} ({poll.in_words}). "
         f"{wait.queued_id} keeps its place in the queue and serves by itself once it is granted: run `pulumi up` again "
         "to go on waiting, `gemma4 tpu status` to look, `gemma4 zones` for other zones (tpu.zone, and write out region, or "
         "the weights move along); `pulumi destroy` "

@@ -1,7 +1,7 @@
-"""The patience that the gcp provider lacks: it gives up at once on a subnetwork that is still in use.
+"""Deletes a subnetwork that Cloud Run still holds, where the gcp provider fails at once.
 
-Created it does nothing. Deleted, before the subnetwork that it depends on and after whatever used that, it asks for
-the subnetwork's deletion until Google agrees; the provider then finds it gone.
+Its creation does nothing. Its deletion comes after that of everything in the subnetwork and before that of the subnetwork
+itself: it asks for the subnetwork's deletion until Google carries it out. The gcp provider then finds it gone.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ _LIMIT_S = 3 * 3600.0
 
 @dataclass(frozen=True)
 class SubnetCleanupArgs:
-    """Which subnetwork. `service` is the Cloud Run service in it, if there is one: while it lives the subnetwork cannot
-    move, and its addresses are let go of only an hour or two later."""
+    """Which subnetwork. `service` is the Cloud Run service in it, empty where there is none.
+
+    While the service exists the subnetwork cannot move. Its addresses are freed an hour or two after the service is gone.
+    """
 
     project: str
     region: str
@@ -35,7 +37,7 @@ class SubnetCleanupArgs:
 
 
 class SubnetCleanup(DynamicResource):
-    """What uses the subnetwork must depend on this, so that it goes first. `places`: wherever the subnetwork has been."""
+    """What uses the subnetwork must depend on this, so that it is deleted first. `places`: wherever it has been."""
 
     places: pulumi.Output[list[dict[str, str]]]
 
@@ -44,25 +46,25 @@ class SubnetCleanup(DynamicResource):
 
 
 class SubnetCleanupProvider(Provider):
-    """Waits at the end of a subnetwork's life."""
+    """Remembers where a subnetwork has been, and removes it there when it is deleted."""
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Nothing to do yet."""
+        """Remember the first place."""
         return CreateResult(props["name"], {**props, "places": remembered({}, props, _PLACE)})
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """One under a living service stays where it is; never a replacement, see `remembered`."""
+        """Refuse to move a subnetwork that a service holds. Otherwise an update, never a replacement: see `remembered`."""
         moved = changed(olds, news, ("region", "cidr"))
         if moved and self._is_held(olds):
             _refuse(olds, moved)
         return in_place(changed(olds, news, (*_PLACE, "cidr", "service")))
 
     def update(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
-        """Remember the new place beside the old ones."""
+        """Remember the new place and the old ones."""
         return UpdateResult({**news, "places": remembered(olds, news, _PLACE)})
 
     def _is_held(self, olds: Mapping[str, Any]) -> bool:
-        """What cannot be seen may be there."""
+        """Return whether a service may hold the subnetwork: True also where Google does not answer."""
         if not olds.get("service"):
             return False
         path = f"projects/{olds['project']}/locations/{olds['region']}/services/{olds['service']}"
@@ -73,7 +75,7 @@ class SubnetCleanupProvider(Provider):
         return True
 
     def delete(self, _id: str, props: dict[str, Any]) -> None:
-        """Remove the subnetwork, wherever it has been and however long something holds on to it."""
+        """Remove the subnetwork from all places, waiting for hours if it must."""
         session, progress = self.session(), progress_on(props.get("urn"))
         try:
             for place in props["places"]:
@@ -87,7 +89,7 @@ def _refuse(olds: Mapping[str, Any], moved: list[str]) -> None:
     settings = {"region": "region", "cidr": "network.subnetCidr"}
     stay = f" or write region: {olds['region']}, since TPU slices may be elsewhere;" if "region" in moved else ""
     fail(
-        f"{' and '.join(settings[key] for key in moved)} cannot change while the service lives: Cloud Run holds the subnet "
+        f"{' and '.join(settings[key] for key in moved)} cannot change while the service exists: Cloud Run holds the subnet "
         f"{olds['name']} ({olds['region']}, {olds['cidr']}) until an hour or two after the service is gone. Undo the "
         f"change;{stay} or run `pulumi destroy` first; or make another stack with it."
     )

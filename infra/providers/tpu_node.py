@@ -1,7 +1,7 @@
-"""The machine behind a queued resource: waits for it, for a bounded time, and says where it is.
+"""The machine of a queued resource: waits for it, for a limited time, and outputs its address.
 
-It owns nothing: what is paid for belongs to the queue entry, so a wait that fails or is interrupted loses nothing, and
-the next `pulumi up` goes on waiting.
+It owns nothing: the machine belongs to the queued resource. So a wait that fails or is interrupted loses nothing, and the
+next `pulumi up` goes on waiting.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from infra.errors import GoogleError
 from infra.google.tpu_types import Node
 from infra.google.tpu_zone import TpuZone
 from infra.providers.base import DynamicResource, Provider, changed, fail, progress_on, warning_on
-from infra.providers.slice_wait import ACTIVE, WAITING, Wait, wait_for_node
+from infra.providers.slice_wait import ACTIVE, WAITING, NodeWait, wait_for_node
 
 _IDENTITY = ("project", "zone", "queued_id", "generation")
 
 
 @dataclass(frozen=True)
 class TpuNodeArgs:
-    """`generation` is the queue entry's `created`: a new entry means a new machine.
+    """`generation` is the queued resource's `created`: a new queued resource means a new machine.
 
-    `behind` is empty for the first slice, whose capacity `pulumi up` waits for; a further slice names the first one's
-    queue entry, waits only while that one does, and is left out meanwhile. `known_zones` are named where Google could not
-    serve the request in this one.
+    `behind` is empty for the first slice, whose capacity `pulumi up` waits for. A further slice names the first one's queued
+    resource there: `pulumi up` waits for it only while the first one waits too. `known_zones` are suggested where this zone
+    has no capacity.
     """
 
     project: pulumi.Input[str]
@@ -53,10 +53,10 @@ class TpuNode(DynamicResource):
 
 
 class TpuNodeProvider(Provider):
-    """Waits, and looks again."""
+    """Waits for the machine, and reads it again."""
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Wait for the machine; an error leaves the queue entry where it is."""
+        """Wait for the machine; an error leaves the queued resource in the queue."""
         return CreateResult(props["queued_id"], self._waited(props))
 
     def update(self, _id: str, _olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
@@ -64,25 +64,25 @@ class TpuNodeProvider(Provider):
         return UpdateResult(self._waited(news))
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Another entry is another machine; one that still waits is asked about again; how long to wait is no change."""
+        """Replace where the queued resource is another one; update while the machine is not there. `wait_s` is not compared."""
         keys = changed(olds, news, _IDENTITY)
         if keys:
             return DiffResult(changes=True, replaces=keys)
         return DiffResult(changes=olds.get("state") != ACTIVE)
 
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
-        """Where the machine is now: one that was waited for may have come."""
+        """Return the machine's present address: it may have been granted since."""
         try:
             node = self._zone(props).node(id_)
         except GoogleError:
-            return ReadResult(id_, props)  # the queue entry has the same trouble, and says so
+            return ReadResult(id_, props)  # the queued resource gets the same error and reports it
         return ReadResult(id_, {**props, **_seen(node)})
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
-        """The machine goes with its queue entry."""
+        """Do nothing: the machine is deleted with its queued resource."""
 
     def _waited(self, props: Mapping[str, Any]) -> dict[str, Any]:
-        wait = Wait(
+        wait = NodeWait(
             queued_id=props["queued_id"],
             accelerator_type=props["accelerator_type"],
             limit_s=float(props["wait_s"]),

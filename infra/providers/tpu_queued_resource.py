@@ -1,8 +1,8 @@
-"""A place in the queue for a TPU slice: submitted, found again after a lost answer, never waited for.
+"""The queued resource of a TPU slice: submits it, finds it again after a lost answer, and does not wait for its machine.
 
-Whatever `create` raises after Google has taken the request would leave a slice that Pulumi does not know and somebody
-pays for. So it raises only where nothing was taken, and returns as soon as the entry exists; `TpuNode` does the waiting.
-What even so is left behind, by a process that was killed, goes with the `SliceCleanup` that stands before it.
+If `create` raised after Google had accepted the request, a slice would exist that Pulumi does not know and somebody pays
+for. So it raises only where Google accepted nothing, and returns as soon as the queued resource exists; `TpuNode` waits. A
+process that was killed may leave a slice behind all the same: the `SliceCleanup` before this resource removes it.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from infra.providers.base import DynamicResource, Provider, changed, fail, progr
 from infra.providers.slice_submission import let_first, submit
 
 UNSEEN = "UNKNOWN"
-"""State of an entry whose request went out and was never answered: the next refresh tells whether it exists."""
+"""State after a request without an answer: the next refresh tells whether the queued resource exists."""
 
 REFUSED = "REFUSED"
-"""State of a further slice that Google did not take for now: the next `up` asks again."""
+"""State of a further slice that Google refused for now: the next `up` asks again."""
 
 EXPIRED = "EXPIRED"
-"""State of a request that Google left in the queue after its end: it is served no more, and the next `up` asks anew."""
+"""State of a request that is still in the queue after its end: Google serves it no more, and the next `up` asks again."""
 
-# What no entry can change. Labels, tags, metadata and the queue's patience are read at its creation and then let be.
+# What cannot change in a queued resource. Labels, tags, metadata and `valid_until_duration_s` count at creation only.
 _FIXED = (
     "project",
     "zone",
@@ -53,7 +53,7 @@ _NOTHING_TAKEN = (RefusalKind.QUOTA, RefusalKind.UNSUPPORTED, RefusalKind.CAPACI
 
 @dataclass(frozen=True)
 class TpuQueuedResourceArgs:
-    """A `SliceRequest` before its outputs are known. `queued_id` is also the node's id.
+    """A `SliceRequest` whose outputs are not known yet. `queued_id` is also the node's id.
 
     `known_zones` are named where Google refuses this one. `behind` is empty for the first slice. A further slice names the
     first one's queued resource there and is asked for after it; where Google refuses a further slice, that is a warning,
@@ -81,7 +81,7 @@ class TpuQueuedResourceArgs:
 
 
 class TpuQueuedResource(DynamicResource):
-    """`created` (RFC 3339) is new for each generation: what depends on this very entry takes it as an input."""
+    """`created` (RFC 3339) is new for each generation: resources of that generation take it as an input."""
 
     created: pulumi.Output[str]
     state: pulumi.Output[str]
@@ -91,20 +91,20 @@ class TpuQueuedResource(DynamicResource):
 
 
 class TpuQueuedResourceProvider(Provider):
-    """Submits, adopts, watches and removes."""
+    """Submits, adopts, reads and removes a queued resource."""
 
     replace_active = False
-    """`tpu.replaceActive` of the running program: what a resource was given as an input is old where the engine asks about
-    a replacement that comes from upstream."""
+    """`tpu.replaceActive` as the configuration says it now. It is not an input: where a replacement is caused by a
+    dependency, Pulumi calls `diff` with the old inputs."""
 
     def configure(self, req: ConfigureRequest) -> None:
-        """The program has checked the group `gemma4:tpu` before any provider is asked."""
+        """Read `tpu.replaceActive`. The program has checked the group `gemma4:tpu` before this is called."""
         super().configure(req)
         tpu = req.config.get("gemma4:tpu")
         self.replace_active = bool(tpu) and json.loads(tpu).get("replaceActive") is True
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Ask for the slice, or take back the one that was asked for when the answer was lost."""
+        """Ask for the slice, or adopt the one of an earlier request whose answer was lost."""
         progress = progress_on(props.get("urn"))
         here = (props["project"], props["zone"])
         elsewhere = [place for place in props["places"] if (place["project"], place["zone"]) != here]
@@ -128,7 +128,7 @@ class TpuQueuedResourceProvider(Provider):
         return CreateResult(props["queued_id"], {**props, **_seen(found)})
 
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
-        """The live state. Absent only where Google says 404, or shows a stranger's: a husk must be seen to be removed."""
+        """Return the live state, also of an ended request. Absent only where Google answers 404 or it is foreign."""
         try:
             found = self._zone(props).get(id_)
         except GoogleError as error:
@@ -141,7 +141,7 @@ class TpuQueuedResourceProvider(Provider):
         return ReadResult(id_, {**props, **seen})
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """An ended slice is replaced; one that may be serving only with permission; metadata is not looked at."""
+        """Replace an ended slice, and one that may be serving only with permission. Metadata is not compared."""
         if olds.get("state") in _GONE:
             return DiffResult(changes=True, replaces=["state"], delete_before_replace=True)
         keys = changed(olds, news, _FIXED)
@@ -152,11 +152,11 @@ class TpuQueuedResourceProvider(Provider):
         return DiffResult(changes=True, replaces=keys, delete_before_replace=True)
 
     def update(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
-        """Never asked for by `diff`; keeps what is known of the entry all the same."""
+        """Keep what is known of the queued resource. `diff` never asks for an update."""
         return UpdateResult({**news, "created": olds["created"], "state": olds["state"]})
 
     def delete(self, id_: str, props: dict[str, Any]) -> None:
-        """Give the slice back and wait until it is gone: until then it holds quota and may cost money."""
+        """Delete the slice and wait until it is gone: until then it holds quota and may cost money."""
         try:
             remove_slice(
                 self._zone(props), id_, props["labels"], progress_on(props.get("urn")), created=props["created"]
@@ -177,22 +177,22 @@ class TpuQueuedResourceProvider(Provider):
                 return
             state, node = found.state.value, zone.node(olds["queued_id"])
         except GoogleError:
-            state, node = str(olds.get("state")), None  # what cannot be seen may be serving
+            state, node = str(olds.get("state")), None  # Google does not answer, so it may be serving
         run = int(olds.get("max_run_duration_s") or 0)
         end = run_end(node, run or None)
         left = None if end is None else max(0.0, end.at - session.clock())
         of_all = f" of its {read_duration(run)}" if run else ""
-        thrown = "" if left is None else f" with {read_duration(left)}{of_all} left"
+        lost = "" if left is None else f" with {read_duration(left)}{of_all} left"
         fail(
-            f"{olds['queued_id']} may be serving ({state}), and a change of {', '.join(keys)} would give it back{thrown}; "
+            f"{olds['queued_id']} may be serving ({state}), and a change of {', '.join(keys)} would give it back{lost}; "
             "whether there is capacity for another is unknown. Undo the change, or allow it: "
             "pulumi config set --path gemma4:tpu.replaceActive true"
         )
 
 
 def slice_request(props: Mapping[str, Any]) -> SliceRequest:
-    """The request that a resource's properties spell out."""
-    run = props.get("max_run_duration_s")  # the engine keeps no input without a value
+    """Return the request that a resource's properties describe."""
+    run = props.get("max_run_duration_s")  # the engine drops inputs without a value
     return SliceRequest(
         project=props["project"],
         zone=props["zone"],

@@ -1,8 +1,8 @@
-"""Fills a folder of the weights' bucket by running the staging job, or checks a folder that somebody else has filled.
+"""Copies a checkpoint into a folder of the bucket by running the staging job, or checks a folder that somebody else filled.
 
-Deleting it deletes nothing: the bucket belongs to its own resource. The job is safe to run again: an `up` that was
-interrupted follows the execution that it left behind, or starts one that goes on where the last one ended. The job itself
-retries nothing, since only its exit code says whether that could help: this does.
+Its deletion deletes nothing: the bucket belongs to its own resource. The job may run again at any time: after an
+interruption the next `up` follows the execution that is still running, or starts one that continues the copy. The job does
+not retry by itself: this resource does, because the exit code says whether that can help.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from infra.google.storage import Bucket
 from infra.providers.base import DynamicResource, Progress, Provider, changed, fail, in_place, progress_on, warning_on
 
 MANIFEST = "gemma4-manifest.json"
-_INPUTS = ("project", "region", "bucket", "prefix", "repository", "revision", "job", "arguments", "script")
+_INPUTS = ("project", "region", "bucket", "prefix", "repository", "revision", "job", "arguments", "program_hash")
 _JOB_LIMIT_S = 24 * 3600.0
 _LOG_LINES = 12
 NEWER = "newer commit"
-"""The words of the job's log by which a branch that has moved is known."""
+"""The words in the job's log that tell that a branch has a newer commit."""
 _PERMANENT = frozenset({4, 5, 6, 8, 9})
-"""Exit codes of containers/weights/gemma4_stage with which another run would end as well: token, licence, name, folder."""
+"""Exit codes of the staging job that would come again: token, licence, name, folder."""
 _UNSETTLED = frozenset({None, 2, 7})
-"""How an execution ends whose account's grants do not count yet: not started, no script in the mount, bucket refused."""
+"""Exit codes while fresh grants do not count yet: not started, no program in the mount, bucket refused."""
 _EXECUTIONS = 4
 _SETTLING_S = 600.0
 _PAUSE_S = 30.0
@@ -38,7 +38,7 @@ _PAUSE_S = 30.0
 
 @dataclass(frozen=True)
 class WeightsCopyArgs:
-    """What to copy and where. An empty `job` means that the folder is only checked; `script` is the job's own hash."""
+    """What to copy and where. With an empty `job` the folder is only checked; `program_hash` is that of the job's program."""
 
     project: pulumi.Input[str]
     region: str
@@ -48,34 +48,34 @@ class WeightsCopyArgs:
     revision: str
     job: pulumi.Input[str]
     arguments: Sequence[str]
-    script: str
+    program_hash: str
 
 
 class WeightsCopy(DynamicResource):
-    """A checkpoint that stands whole in the bucket."""
+    """A checkpoint that is complete in the bucket."""
 
     files: pulumi.Output[int]
     bytes: pulumi.Output[int]
     commit: pulumi.Output[str]
-    """What the folder holds, also where a branch was asked for."""
+    """The commit in the folder, also where a branch was asked for."""
 
     def __init__(self, name: str, args: WeightsCopyArgs, opts: pulumi.ResourceOptions) -> None:
         super().__init__(WeightsCopyProvider(), name, args, opts)
 
 
 class WeightsCopyProvider(Provider):
-    """Runs the job and follows it."""
+    """Runs the staging job and follows it."""
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Copy or check; an error says what the job itself said last."""
+        """Copy or check. An error ends with the job's last log lines."""
         return CreateResult(f"{props['bucket']}/{props['prefix']}", self._filled(props))
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Anything that changes what should be in the folder runs the job again; it copies only what is missing."""
+        """Return an update for every changed input. The job then copies only what is missing."""
         return in_place(changed(olds, news, _INPUTS))
 
     def update(self, _id: str, _olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
-        """As `create`."""
+        """Copy or check again."""
         return UpdateResult(self._filled(news))
 
     def _filled(self, props: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,13 +92,13 @@ class WeightsCopyProvider(Provider):
 
 
 def check_manifest(bucket: Bucket, prefix: str, repository: str) -> Mapping[str, Any]:
-    """The folder's manifest, if every file that it lists is there in full size. Raises GoogleError."""
+    """Return the folder's manifest. Raises GoogleError where a file that it lists is missing or too short."""
     place = f"gs://{bucket.name}/{prefix}"
     manifest = bucket.read_json(f"{prefix}/{MANIFEST}")
     if not isinstance(manifest, Mapping) or "files" not in manifest:
         raise GoogleError(
-            f"{place} has no {MANIFEST}, so nobody knows whether the weights are whole; fill the folder with "
-            "containers/weights/gemma4_stage, or write weights.source: bucket."
+            f"{place} has no {MANIFEST}, so whether the weights are complete is unknown; fill the folder with "
+            "containers/weights/stage.py, or write weights.source: bucket."
         )
     if manifest.get("repo") != repository:
         raise GoogleError(
@@ -116,7 +116,7 @@ def check_manifest(bucket: Bucket, prefix: str, repository: str) -> Mapping[str,
 
 
 def _run(session: GoogleSession, props: Mapping[str, Any], progress: Progress, warn: Progress) -> None:
-    """Follow an execution to its success: one that runs already, else one of our own, else another. GoogleError ends it."""
+    """Run the job until an execution succeeds; first join one that is running already. Raises GoogleError."""
     run = CloudRun(session, props["region"])
     left_behind = run.running(props["job"], props["arguments"])
     if left_behind:
@@ -134,14 +134,16 @@ def _run(session: GoogleSession, props: Mapping[str, Any], progress: Progress, w
         if ended.state is ExecutionState.SUCCEEDED:
             return
         code = _exit_code(run, ended)
-        if not _may_pass(ended.state, code, attempt, session.clock() - began):
+        if not _may_help(ended.state, code, attempt, session.clock() - began):
             raise _not_copied(session, props, ended, code)
-        progress(f"execution {ended.id} {ended.state.value} ({_why(ended, code)}), which may pass; trying again")
+        progress(
+            f"execution {ended.id} {ended.state.value} ({_why(ended, code)}), which may be temporary; trying again"
+        )
         session.sleep(_PAUSE_S)
 
 
-def _may_pass(state: ExecutionState, code: int | None, attempt: int, elapsed_s: float) -> bool:
-    """Whether another execution could do better."""
+def _may_help(state: ExecutionState, code: int | None, attempt: int, elapsed_s: float) -> bool:
+    """Return whether another execution may succeed."""
     if state is ExecutionState.CANCELLED or code in _PERMANENT:
         return False
     return attempt < _EXECUTIONS or (code in _UNSETTLED and elapsed_s < _SETTLING_S)
@@ -181,7 +183,7 @@ def _not_copied(session: GoogleSession, props: Mapping[str, Any], ended: Executi
     why = _why(ended, code)
     return GoogleError(
         f"the weights of {props['repository']} were not copied: the staging job {ended.state.value}"
-        f"{f' ({why})' if why else ''}. What is in the bucket stays; mend the cause and run "
+        f"{f' ({why})' if why else ''}. What is in the bucket stays; fix the cause and run "
         f"`pulumi up` again. The job's last lines:\n{said}"
     )
 
@@ -193,7 +195,7 @@ def _show(session: GoogleSession, source: LogSource, execution: Execution, progr
 
 
 def _tail(session: GoogleSession, source: LogSource, limit: int) -> tuple[str, ...]:
-    """The job's last lines; reading them is a courtesy that must not fail the copy."""
+    """Return the job's last log lines; none where the log cannot be read, which must not fail the copy."""
     try:
         return last_lines(session, source, limit=limit)
     except GoogleError:

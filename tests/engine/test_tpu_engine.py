@@ -106,10 +106,10 @@ def test_the_whole_life(stack: Engine, google: FakeGoogle, server: FakeVllm) -> 
     # What Cloud Run holds cannot move, with or without permission; slices can, with it.
     stack.configure({"gemma4:network": {"subnetCidr": "10.9.0.0/26"}})
     (error,) = stack.preview(check=False).errors
-    assert "network.subnetCidr cannot change while the service lives" in error
+    assert "network.subnetCidr cannot change while the service exists" in error
     stack.configure({"gemma4:network": None, "gemma4:tpu": {"zone": "europe-west4-a"}})
     (error,) = stack.preview(check=False).errors
-    assert "region cannot change while the service lives" in error
+    assert "region cannot change while the service exists" in error
     stack.configure({"gemma4:region": "us-east5"})
     (error,) = stack.preview(check=False).errors
     assert f"{BLUE} may be serving (ACTIVE)" in error

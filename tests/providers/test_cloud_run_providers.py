@@ -62,7 +62,7 @@ class TestWeightsCopy:
             "revision": "main",
             "job": "stage",
             "arguments": arguments,
-            "script": "abc",
+            "program_hash": "abc",
         }
 
     def test_runs_the_job_and_knows_what_it_left(self, google: FakeGoogle, props: dict[str, Any]) -> None:
@@ -190,7 +190,8 @@ class TestWeightsCopy:
         assert google.sent("POST", r":run") == []
 
     @pytest.mark.parametrize(
-        ("change", "again"), [({"revision": "2"}, True), ({"script": "new"}, True), ({"urn": "u"}, False), ({}, False)]
+        ("change", "again"),
+        [({"revision": "2"}, True), ({"program_hash": "new"}, True), ({"urn": "u"}, False), ({}, False)],
     )
     def test_runs_again_only_for_what_changes_the_folder(
         self, props: dict[str, Any], change: dict[str, Any], again: bool
@@ -284,7 +285,7 @@ class TestServingCheck:
         with pytest.raises(Exception, match="another specification is still served") as caught:
             provider(ServingCheckProvider()).create(props)
         first = str(caught.value).splitlines()[0]
-        assert "Cloud Run gave its newest revision up: Revision 'gemma4-l4-00002-" in first
+        assert "Cloud Run has given up its newest revision: Revision 'gemma4-l4-00002-" in first
         assert first.endswith("The next `pulumi up` tries again with a new one.")
         assert "Likely" not in first
 

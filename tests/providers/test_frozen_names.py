@@ -61,7 +61,7 @@ FROZEN = {
     ),
     "infra.providers.weights_copy.WeightsCopy": (
         "pulumi-python:dynamic/gemma4:WeightsCopy",
-        "arguments bucket bytes commit files job prefix project region repository revision script urn",
+        "arguments bucket bytes commit files job prefix program_hash project region repository revision urn",
     ),
 }
 """Module and class of each resource: the type in the state, and the properties. Its provider is the class `NAMEProvider`."""

@@ -251,7 +251,7 @@ class TestTheRow:
         up = stack.up()
         assert up.errors == []
         assert 2700 <= clock.now - began < 2760
-        assert up.rows[-1].endswith("is not ready yet; the next `pulumi up` looks again")
+        assert up.rows[-1].endswith("is not ready yet; the next `pulumi up` follows it again")
         assert stack.state["watch"].outputs["revision"] == ""
 
     def test_asks_little(self, fake: FakeGoogle, clock: Clock, stack: ServiceStack) -> None:
@@ -286,7 +286,7 @@ class TestTheRow:
         up = stack.up()
         assert up.errors == []
         assert clock.now - began < 120
-        assert up.rows[-1].startswith("cannot be followed, which changes nothing about the service")
+        assert up.rows[-1].startswith("cannot be followed, which does not change the service")
 
     def test_outlasts_a_refusal_that_passes(self, fake: FakeGoogle, stack: ServiceStack) -> None:
         """An API that was enabled a minute ago, or trouble of Google's own."""

@@ -516,7 +516,7 @@ class TestAnExpiredRequest:
     def test_an_end_during_the_wait_ends_the_wait(self, stack: SliceStack, clock: Clock) -> None:
         stack.wait_s = int(6 * HOUR)
         began = clock.now
-        with refused("WAITING_FOR_RESOURCES still, though its time in the queue is over", "asks anew"):
+        with refused("WAITING_FOR_RESOURCES still, though its time in the queue is over", "makes a new one"):
             stack.up()
         assert 4 * HOUR < clock.now - began < 4.3 * HOUR
 
@@ -941,7 +941,7 @@ class TestAFurtherSlice:
         fake.tpu.advance("gemma4-v6e4-green", to="FAILED", error="stock-out")
         stack.up()
         assert stack.done == []
-        green.up()  # removes the husk, asks anew, is left out meanwhile
+        green.up()  # removes the husk, makes a new one, is left out meanwhile
         assert (green.done[0], green.output("node", "address")) == ("replace queue", "")
         assert "leaves this slice out" in capfd.readouterr().out
 

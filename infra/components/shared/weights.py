@@ -164,7 +164,7 @@ class Weights(pulumi.ComponentResource):
                 revision=weights.revision,
                 job="" if job is None else job.name,
                 arguments=[] if job is None else stage_arguments(self._plan, weights),
-                script="" if job is None else hashlib.sha256(self._stage).hexdigest()[:12],
+                program_hash="" if job is None else hashlib.sha256(self._stage).hexdigest()[:12],
             ),
             opts=pulumi.ResourceOptions(parent=self, depends_on=waits),
         )
