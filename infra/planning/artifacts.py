@@ -43,12 +43,10 @@ class WeightSet:
 
 
 def images_of(
-    settings: Settings, accelerator: Accelerator, names: Names, region: str, facts: Catalog
+    settings: Settings, accelerator: Accelerator, names: Names, region: str, facts: Catalog, further: Iterable[str] = ()
 ) -> dict[str, ImageRef]:
-    """Images by role: serving, staging, and gateway where there are slices."""
-    roles = {"serving": implementation_of(accelerator).image, "staging": "staging"}
-    if accelerator.tpu is not None:
-        roles["gateway"] = "gateway"
+    """Return the images by role: serving, for the kind of device; staging; and what the platform needs further."""
+    roles = {"serving": implementation_of(accelerator).image, "staging": "staging", **{role: role for role in further}}
     repository = f"{region}-docker.pkg.dev/{names.project}/{names.prefix}"
     return {role: _image(settings, facts, role, image_id, repository, names.stack) for role, image_id in roles.items()}
 

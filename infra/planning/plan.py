@@ -37,7 +37,7 @@ class Plan:
     architecture: Architecture
     accelerator: Accelerator
     project: str | None
-    platform: Platform
+    platform: Platform[Any]
     place: Place
     deployment: Deployment
     """What the platform deploys to serve: only its own folder knows of which kind."""

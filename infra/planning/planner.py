@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,34 +16,23 @@ from infra.planning.checks.notes import (
     crowding,
     idle_note,
     kv_dtype_note,
-    region_note,
-    spot_note,
     template_note,
-    unseen_image_note,
     vision_note,
 )
 from infra.planning.checks.reading_pace import check_pace
 from infra.planning.checks.serving_image import check_image, counted_version, image_note
 from infra.planning.checks.setting_values import bad_settings
-from infra.planning.checks.tpu_slices import check_slices
 from infra.planning.cost.estimate import CostEstimate, Kept, StagingJob, estimate_cost
 from infra.planning.memory.budget import capacity_of, device_budget, largest_max_num_seqs
 from infra.planning.memory.kv_cache import tensor_parallel_fault
 from infra.planning.memory.verdict import judge
 from infra.planning.names import names_of
 from infra.planning.performance.speed import Knee, SpeedEstimate, SpeedModel
-from infra.planning.performance.startup import IMAGE_BYTES, StartupEstimate, estimate_staging, startup_of
+from infra.planning.performance.startup import IMAGE_BYTES, StartupEstimate, estimate_staging
 from infra.planning.plan import Plan
-from infra.planning.platforms.base import Deployment
-from infra.planning.platforms.cloud_run.startup_probe import (
-    PERIOD_S,
-    check_probe,
-    check_request_timeout,
-    ready_timeout_s,
-)
+from infra.planning.platforms.base import Deployment, Draft
 from infra.planning.platforms.registry import platform_of
-from infra.planning.platforms.tpu.slices import SlicesPlan
-from infra.planning.server.command import MOUNT, TPU_WEIGHTS, command_of
+from infra.planning.server.command import command_of
 from infra.planning.server.server import Server, server_of
 from infra.planning.settings.declarations import Settings
 from infra.planning.settings.messages import Findings
@@ -108,7 +97,7 @@ class _Planner:
         self.place = self.platform.place(self.settings, self.accelerator)
         self.region = self.place.region
         self.names = names_of(stack, project, self.settings.weights.bucket)
-        self.images = images_of(self.settings, self.accelerator, self.names, self.region, facts)
+        self.images = images_of(self.settings, self.accelerator, self.names, self.region, facts, self.platform.images)
         self.weights = weights_of(self.settings, self.model, self.assistant, facts)
         self.origins = dict(resolved.origins)
         self.notes: list[str] = []
@@ -116,7 +105,7 @@ class _Planner:
     def plan(self) -> Plan:
         """Everything decided, with refusals, warnings and notes gathered on the way."""
         server = self._chosen_server()
-        startup = startup_of(self.settings, server, self.weights, probe_period_s=self._probe_period_s)
+        startup = self.platform.startup(self.settings, server, sum(one.size_bytes for one in self.weights))
         model = self._speed_model(server)
         budget = device_budget(server)
         capacity = capacity_of(server, budget.kv_bytes_per_device)
@@ -127,21 +116,31 @@ class _Planner:
         judged = judge(server, paid_minutes=startup.from_zero.mid / 60, as_planned=self._server_with)
         quotas = tuple(deployment.quotas(self.facts))
         cost = self._cost(speed, deployment)
+        draft = Draft(
+            settings=self.settings,
+            origins=self.resolved.origins,
+            accelerator=self.accelerator,
+            place=self.place,
+            server=server,
+            startup=startup,
+            images=self.images,
+            quotas=quotas,
+            longest_answer_s=self.settings.workload.output_tokens / speed.planned.per_stream.mid,
+        )
         findings = (
-            self._combination(server)
+            self.platform.check_place(self.settings, self.accelerator, self.place)
+            + self.platform.findings(draft, deployment)
+            + self._combination(server)
             + Findings(judged.refusals, judged.warnings)
-            + self._platform(deployment, startup, server)
-            + self._request_timeout(speed)
+            + self._idle(server)
             + Findings(warnings=tuple(check_idle_devices(self.settings, self.accelerator, cost.usd_per_hour)))
-            + Findings(warnings=tuple(deployment.quota_warnings(quotas)))
         )
         if not findings.refusals:
             findings += self._crowding(server, held, speed)
             findings += Findings(warnings=tuple(check_pace(model, speed.planned, server)))
-        self._tell(server, model, deployment)
+        self._tell(server, model, self.platform.notes(draft, deployment))
         plain = capacity_of(replace(server, kv_cache_dtype="auto"), budget.kv_bytes_per_device)
         self.notes += kv_dtype_note(server, capacity.tokens, plain.tokens)
-        self.notes += deployment.quota_notes(quotas)
         return Plan(
             stack=self.stack,
             settings=self.settings,
@@ -194,6 +193,7 @@ class _Planner:
             self.model,
             self.accelerator,
             self.assistant,
+            self.platform.hosting(self.settings, self.accelerator, self.names),
             vllm_version=counted_version(self._image_version),
             image_version=self._image_version,
         )
@@ -224,35 +224,23 @@ class _Planner:
     def _speed_model(self, server: Server) -> SpeedModel:
         return SpeedModel(server, self.settings.workload.prompt_tokens, self.settings.workload.output_tokens)
 
-    @property
-    def _probe_period_s(self) -> int:
-        probed = self.accelerator.cloud_run is not None
-        return (self.settings.probes.startup.period_seconds or PERIOD_S) if probed else 0
-
     def _deployment(self, server: Server, startup: StartupEstimate) -> Deployment:
         self.origins |= dict.fromkeys(self.platform.chosen_settings(self.settings), Origin.PLANNER)
         seqs = server.max_num_seqs
-        return self.platform.deployment(self.settings, self.accelerator, self.place, max_num_seqs=seqs, startup=startup)
+        deployment: Deployment = self.platform.deployment(
+            self.settings, self.accelerator, self.place, max_num_seqs=seqs, startup=startup
+        )
+        return deployment
 
-    def _platform(self, deployment: Deployment, startup: StartupEstimate, server: Server) -> Findings:
+    def _idle(self, server: Server) -> Findings:
+        """Warn of what somebody wrote and nothing follows from."""
         origins = self.resolved.origins
-        idle = Findings(
+        return Findings(
             warnings=(
                 *without_effect(self.settings, self.platform, self.accelerator, origins),
                 *profile_without_effect(self.settings, origins, lambda profile: self._knee(server, profile)),
             )
         )
-        if deployment.startup_probe is not None:
-            return check_probe(deployment.startup_probe, startup) + idle
-        if isinstance(deployment, SlicesPlan):
-            return check_slices(self.settings, deployment, startup, origins, server.max_num_seqs) + idle
-        return idle
-
-    def _request_timeout(self, speed: SpeedEstimate) -> Findings:
-        if not self.accelerator.deployable:
-            return Findings()
-        longest = self.settings.workload.output_tokens / speed.planned.per_stream.mid
-        return check_request_timeout(parse_duration(self.settings.scaling.request_timeout), longest_answer_s=longest)
 
     def _crowding(self, server: Server, held: int, speed: SpeedEstimate) -> Findings:
         if not 0 < held < server.max_num_seqs:
@@ -261,15 +249,8 @@ class _Planner:
         return Findings(warnings=(crowding(server, held, self._workload_tokens, most, speed),))
 
     def _combination(self, server: Server) -> Findings:
-        found = check_combination(
-            self.settings,
-            self.model,
-            self.architecture,
-            self.assistant,
-            self.accelerator,
-            vllm_version=self._image_version,
-            location=self.place.location,
-        )
+        further = self.platform.without_metrics
+        found = check_combination(self.settings, server, self.assistant, without_metrics=further)
         return found + check_image(self.settings, self.accelerator) + self._pinning()
 
     def _pinning(self) -> Findings:
@@ -286,10 +267,7 @@ class _Planner:
         return Findings((Fault("images.requirePinned", fact, "What is deployed could change unseen.", fix),))
 
     def _command(self, server: Server) -> Any:
-        folder = TPU_WEIGHTS if server.staged_in_memory else MOUNT
-        if self.settings.weights.access == "stream" and not server.staged_in_memory:
-            folder = f"gs://{self.names.bucket}"
-        from_hub = self.settings.weights.source == "huggingface"
+        folder, from_hub = server.hosting.weights_folder, self.settings.weights.from_hub
         paths = [weights.hub_id if from_hub else f"{folder}/{weights.prefix}" for weights in self.weights]
         return command_of(
             self.settings,
@@ -303,7 +281,7 @@ class _Planner:
 
     def _cost(self, speed: SpeedEstimate, deployment: Deployment) -> CostEstimate:
         """Price what is deployed, and what is kept in the region: bucket, images, token, and the one-time copy."""
-        own, size = self.settings.weights.source == "bucket", sum(one.size_bytes for one in self.weights)
+        own, size = self.settings.weights.staged, sum(one.size_bytes for one in self.weights)
         kept = Kept(
             region=self.region,
             bucket_bytes=size if own else 0,
@@ -317,17 +295,14 @@ class _Planner:
 
     def _ready_timeout_s(self, startup: StartupEstimate) -> int:
         chosen = self.settings.serving.ready_timeout
-        return parse_duration(chosen) if chosen else ready_timeout_s(startup)
+        return parse_duration(chosen) if chosen else startup.ready_timeout_s
 
-    def _tell(self, server: Server, speed: SpeedModel, deployment: Deployment) -> None:
+    def _tell(self, server: Server, speed: SpeedModel, of_platform: Iterable[str]) -> None:
         if self.settings.serving.max_num_seqs is not None:
             origin = self.origins["serving.maxNumSeqs"]
             self.notes += idle_note(server, self._knee(server).max_num_seqs, speed, origin)
-        if isinstance(deployment, SlicesPlan):
-            self.notes += region_note(self.settings, self.region)
-            self.notes += spot_note(self.settings)
-            self.notes += unseen_image_note(self.settings, self.images["serving"])
-        self.notes += image_note(self.settings, self.accelerator, self.names)
+        self.notes += of_platform
+        self.notes += image_note(self.settings, self.names, self.platform.image_puller(self.names))
         self.notes += self.accelerator.notes
         self.notes += template_note(self.settings, self.accelerator)
         self.notes += vision_note(self.settings)

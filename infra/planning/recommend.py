@@ -12,24 +12,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from infra.catalog import Accelerator, Catalog, Model, Platform, catalog
+from infra.catalog import Accelerator, Catalog, Model, catalog
 from infra.errors import SettingsError
 from infra.planning.checks.reading_pace import READING_SPEED
-from infra.planning.gateway.limits import MOST_IN_FLIGHT
-from infra.planning.gateway.service_limits import MAX_CONCURRENCY
 from infra.planning.memory.verdict import Verdict
 from infra.planning.performance.speed import GAIN_MEASURED_ON, Rate
 from infra.planning.plan import Plan
 from infra.planning.planner import make_plan
-from infra.planning.platforms.tpu.slices import SlicesPlan
 from infra.planning.server.implementations import implementation_of
-from infra.planning.settings.declarations import MOST_SEQS
 from infra.planning.units import Band
 from infra.suggestions import did_you_mean
-
-_MOST_INSTANCES = 16
-_SLICES = ("blue", "green", "red", "amber", "violet", "teal", "pink", "grey")
-"""Names of slices, as many as tpu.slices takes."""
 
 
 @dataclass(frozen=True)
@@ -227,9 +219,9 @@ def _variants(need: Need, model: Model, accelerator: Accelerator, facts: Catalog
 def _staffed(need: Need, plan: Plan, changes: Mapping[str, Any], facts: Catalog) -> Candidate | _Short:
     """The fewest replicas that hold all users at the speed asked for, planned as they would be written."""
     reason = "cannot hold so many users"
-    for replicas in range(1, _most_replicas(plan.accelerator) + 1):
+    for replicas in range(1, plan.platform.most_replicas + 1):
         each = -(-need.users // replicas)
-        if each > min(_most_each(plan.accelerator, replicas), plan.requests_held):
+        if each > min(plan.platform.most_requests_each(replicas), plan.requests_held):
             continue
         rate = plan.speed_model.tokens_per_second_at(each)
         if rate.per_stream.mid < need.floor:
@@ -247,20 +239,6 @@ def _staffed(need: Need, plan: Plan, changes: Mapping[str, Any], facts: Catalog)
     return _Short(reason, _most_users(need, plan))
 
 
-def _most_replicas(accelerator: Accelerator) -> int:
-    """How many replicas a stack file can ask for, or as many as are looked at."""
-    return {Platform.CLOUD_RUN: _MOST_INSTANCES, Platform.TPU_QUEUED_RESOURCE: len(_SLICES)}.get(
-        accelerator.platform, 1
-    )
-
-
-def _most_each(accelerator: Accelerator, replicas: int) -> int:
-    """How many requests of one replica may run at once: what vLLM is let run, and what reaches it."""
-    if accelerator.platform is Platform.TPU_QUEUED_RESOURCE:
-        return MOST_IN_FLIGHT // replicas
-    return min(MOST_SEQS, MAX_CONCURRENCY) if accelerator.platform is Platform.CLOUD_RUN else MOST_SEQS
-
-
 def _scaling(plan: Plan, replicas: int, each: int) -> dict[str, Any]:
     """What to write for so many replicas that run so many each; nothing where what stands there already does."""
     written: dict[str, Any] = {}
@@ -268,13 +246,7 @@ def _scaling(plan: Plan, replicas: int, each: int) -> dict[str, Any]:
         written["serving.maxNumSeqs"] = each
     elif plan.server.max_num_seqs > plan.requests_held:  # a recipe's, for shorter requests
         written["serving.maxNumSeqs"] = plan.requests_held
-    if isinstance(plan.deployment, SlicesPlan):
-        if plan.deployment.gateway.in_flight_limit < each:
-            written["scaling.concurrency"] = each
-        return written | ({"tpu.slices": list(_SLICES[:replicas])} if replicas > 1 else {})
-    if replicas > 1:
-        written |= {"scaling.maxInstances": replicas, "scaling.concurrency": each}  # else the first would take them all
-    return written
+    return {**written, **plan.deployment.settings_of(replicas, each)}
 
 
 def _most_users(need: Need, plan: Plan) -> int:
@@ -284,10 +256,10 @@ def _most_users(need: Need, plan: Plan) -> int:
         return plan.speed_model.tokens_per_second_at(each).per_stream.mid < need.floor
 
     def held_by(replicas: int) -> int:
-        each = min(_most_each(plan.accelerator, replicas), plan.requests_held)
+        each = min(plan.platform.most_requests_each(replicas), plan.requests_held)
         return replicas * bisect.bisect_left(range(1, each + 1), True, key=too_slow)
 
-    return max(held_by(replicas) for replicas in range(1, _most_replicas(plan.accelerator) + 1))
+    return max(held_by(replicas) for replicas in range(1, plan.platform.most_replicas + 1))
 
 
 _NOT_MEASURED = ("workload", "scaling", "tpu")

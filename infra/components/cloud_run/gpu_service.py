@@ -33,7 +33,7 @@ from infra.components.shared.network import Network
 from infra.components.shared.private_service import PrivateServiceArgs, callers, private_service
 from infra.planning.plan import Plan
 from infra.planning.platforms.cloud_run.instances import InstancesPlan, limits_of
-from infra.planning.server.command import MOUNT, PORT
+from infra.planning.server.command import PORT
 
 _HEALTH = "/health"
 _MOUNT_OPTIONS = ("uid=1001", "gid=1001", "metadata-cache-ttl-secs=-1", "enable-buffered-read=true")
@@ -120,7 +120,11 @@ class GpuService(pulumi.ComponentResource):
                 timeout_seconds=5,
                 failure_threshold=3,
             ),
-            volume_mounts=[ServiceTemplateContainerVolumeMountArgs(name="weights", mount_path=MOUNT)]
+            volume_mounts=[
+                ServiceTemplateContainerVolumeMountArgs(
+                    name="weights", mount_path=self._plan.server.hosting.weights_folder
+                )
+            ]
             if self._mounted
             else None,
         )

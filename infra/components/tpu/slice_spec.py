@@ -11,7 +11,7 @@ from typing import Any
 
 from infra.image_names import parse_image_name
 from infra.planning.plan import Plan
-from infra.planning.server.command import PORT, TPU_WEIGHTS
+from infra.planning.server.command import PORT
 
 SCHEMA = 1
 STOP_SPARE_S = 15
@@ -49,8 +49,9 @@ def _shutdown_s(argv: Sequence[str]) -> int:
 def _weights(plan: Plan) -> list[dict[str, str]]:
     if plan.settings.weights.source == "huggingface":
         return []
+    folder = plan.server.hosting.weights_folder
     return [
-        {"bucket": plan.names.bucket, "prefix": weights.prefix, "destination": f"{TPU_WEIGHTS}/{weights.prefix}"}
+        {"bucket": plan.names.bucket, "prefix": weights.prefix, "destination": f"{folder}/{weights.prefix}"}
         for weights in plan.weights
     ]
 

@@ -8,14 +8,12 @@ from typing import Any
 
 from rich.table import Table
 
-from infra.catalog import Platform
 from infra.ops.terminal.output import print_json
 from infra.planning.memory.verdict import Verdict
 from infra.planning.performance.speed import reported_peak
-from infra.planning.platforms.tpu.slices import SlicesPlan
 from infra.planning.recommend import Candidate, Need, Recommendation, recommend
 from infra.planning.report.terminal import Fitting, show
-from infra.planning.units import exact, exact_band, read_duration, read_rate, read_usd
+from infra.planning.units import exact, exact_band, read_rate, read_usd
 
 
 def show_recommendations(need: Need, *, top: int, as_json: bool) -> bool:
@@ -88,12 +86,7 @@ def _term(candidate: Candidate) -> str:
     plan = candidate.plan
     if not plan.accelerator.deployable:
         return "planned and priced only (*): no component builds it yet"
-    if plan.accelerator.platform is Platform.CLOUD_RUN:
-        return "scales to zero, and is paid for only while instances run"
-    ends = plan.deployment.ends_after_s
-    lasts = "runs until it is deleted" if ends is None else f"ends after {read_duration(ends)}"
-    provisioning = plan.deployment.provisioning if isinstance(plan.deployment, SlicesPlan) else "on demand"
-    return f"{provisioning}, waits in a queue for capacity, is paid for while it exists and {lasts}"
+    return plan.deployment.terms
 
 
 def _peaks(shown: Sequence[Candidate]) -> Iterator[str]:
@@ -177,7 +170,7 @@ def _data(candidate: Candidate) -> dict[str, Any]:
         "usdPerMillionOutputTokens": exact_band(candidate.usd_per_million),
         "holds": candidate.holds,
         "measured": candidate.measured,
-        "scalesToZero": plan.accelerator.platform is Platform.CLOUD_RUN,
+        "scalesToZero": plan.platform.scales_to_zero,
         "endsAfterS": plan.deployment.ends_after_s,
         "settings": dict(candidate.changes),
     }

@@ -1,81 +1,39 @@
 """What is known not to work, whatever the memory says: combinations that a platform or vLLM refuses, and what to write.
 
-`check_combination` finds what this model on this machine in this place cannot do (exit code 3), and what is merely worth a
-warning; what is wrong in itself is found in bad_settings.py, what is about slices in slice_checks.py.
+`check_combination` finds what this model on this machine cannot do (exit code 3), and what is merely worth a warning. What
+is wrong in itself is found in setting_values.py, what is wrong where the server runs in infra/planning/platforms.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
-from infra.catalog import Accelerator, Architecture, Assistant, Model, Platform, catalog
+from infra.catalog import Accelerator, Architecture, Assistant, Model, catalog
 from infra.catalog.flags import flag_table
 from infra.errors import Fault
-from infra.planning.gateway.service_limits import MAX_CONCURRENCY
-from infra.planning.names import region_of
 from infra.planning.server.implementations import implementation_of
-from infra.planning.server.server import IMAGE_TOKENS, VIDEO_TOKENS, load_format
+from infra.planning.server.server import IMAGE_TOKENS, VIDEO_TOKENS, Server
 from infra.planning.server.user_flags import UNPLANNED_FLAGS, doubtful_arguments
 from infra.planning.settings.declarations import Settings
 from infra.planning.settings.messages import Findings
 from infra.planning.units import read_usd
 
-TEMPERATE_CONCURRENCY = 8
-"""Above this many times maxNumSeqs, requests only pile up inside the server."""
-
 
 def check_combination(
-    settings: Settings,
-    model: Model,
-    architecture: Architecture,
-    assistant: Assistant | None,
-    accelerator: Accelerator,
-    *,
-    vllm_version: str | None,
-    location: str,
+    settings: Settings, server: Server, assistant: Assistant | None, *, without_metrics: str
 ) -> Findings:
-    """Everything about model, machine and place that is known not to work, with what to write instead."""
+    """Return everything about model and machine that is known not to work, with what to write instead.
+
+    `without_metrics` is what else follows, where the server runs, from one that counts nothing.
+    """
+    model, architecture, accelerator = server.model, server.architecture, server.accelerator
     refusals = [
-        *_location(settings, accelerator, location),
         *_parallelism(settings, accelerator),
-        *_engine(settings, model, architecture, assistant, accelerator, vllm_version),
+        *_engine(settings, model, architecture, assistant, accelerator, server.image_version),
         *_modalities(settings, architecture, accelerator),
-        *_cloud_run(settings, accelerator),
         *_overruled(settings, accelerator),
     ]
-    return Findings(tuple(refusals), tuple(_warnings(settings, accelerator, location)))
-
-
-def _location(settings: Settings, accelerator: Accelerator, location: str) -> Iterator[Fault]:
-    key = "tpu.zone" if accelerator.platform is Platform.TPU_QUEUED_RESOURCE else "region"
-    flex = accelerator.tpu if settings.tpu.provisioning == "flex-start" else None
-    if location not in (*accelerator.locations, *accelerator.invited_locations):
-        yield Fault(
-            key,
-            f"{location} is not known to offer {accelerator.title}.",
-            "The deployment would be refused after images and weights are in place.",
-            f"Write one of: {', '.join(flex.flex_start_zones if flex else accelerator.locations)}.",
-        )
-    elif flex and location in flex.flex_start_refused_zones:
-        yield Fault(
-            key,
-            f"Google was seen to refuse flex-start requests for TPU v6e in {location}.",
-            "The TPU API would refuse this one too.",
-            f"Write one of: {', '.join(flex.flex_start_zones)}, or another tpu.provisioning.",
-        )
-
-
-def _untried_zone(settings: Settings, accelerator: Accelerator, location: str) -> Iterator[Fault]:
-    """A warning where nobody is known to have asked for flex-start: the answer costs nothing, so it is no refusal."""
-    tpu = accelerator.tpu
-    if tpu is None or settings.tpu.provisioning != "flex-start" or location not in accelerator.locations:
-        return
-    if location not in (*tpu.flex_start_zones, *tpu.flex_start_refused_zones):
-        fact = f"whether {location} takes flex-start requests is not known: nobody was seen to ask."
-        consequence = "If it does not, the TPU API says so within seconds, and no slice is paid for."
-        fix = f"Seen to take them: {', '.join(tpu.flex_start_zones)}."
-        yield Fault("tpu.zone", fact, consequence, fix)
+    return Findings(tuple(refusals), tuple(_warnings(settings, accelerator, without_metrics)))
 
 
 def _parallelism(settings: Settings, accelerator: Accelerator) -> Iterator[Fault]:
@@ -231,44 +189,6 @@ def _items(settings: Settings, architecture: Architecture, accelerator: Accelera
             return
 
 
-def _cloud_run(settings: Settings, accelerator: Accelerator) -> Iterator[Fault]:
-    limits, scaling = accelerator.cloud_run, settings.scaling
-    if limits is None:
-        return
-    for key, value, bounds, unit in (
-        ("scaling.cpu", scaling.cpu, limits.cpu, "vCPU"),
-        ("scaling.memoryGib", scaling.memory_gib, limits.memory_gib, "GiB"),
-    ):
-        if value is not None and not bounds.min <= value <= bounds.max:
-            fact = f"{value} {unit} is outside what Cloud Run takes with this GPU: {bounds.min:g} to {bounds.max:g}."
-            yield Fault(
-                key,
-                fact,
-                "The deployment would be refused.",
-                f"Write {bounds.min:g} to {bounds.max:g}, or leave it out.",
-            )
-    within = scaling.cpu is not None and limits.cpu.min <= scaling.cpu <= limits.cpu.max
-    if within and limits.cpu_values and scaling.cpu not in limits.cpu_values:
-        values = ", ".join(str(value) for value in limits.cpu_values)
-        fact = f"Cloud Run has no {scaling.cpu} vCPU."
-        yield Fault("scaling.cpu", fact, "The deployment would be refused.", f"Write one of: {values}.")
-    if scaling.min_instances > scaling.max_instances:
-        fact = f"{scaling.min_instances} is more than scaling.maxInstances {scaling.max_instances}."
-        yield Fault(
-            "scaling.minInstances",
-            fact,
-            "The deployment would be refused.",
-            "Raise maxInstances or lower minInstances.",
-        )
-    if settings.weights.source == "huggingface" and settings.weights.access == "stream":
-        fact = "stream reads gs://, and weights.source huggingface fills no bucket."
-        yield Fault("weights.access", fact, "There would be nothing to stream.", "Write weights.source: bucket.")
-    elif settings.weights.access == "stream" and load_format(settings, accelerator) != "runai_streamer":
-        fact = f"{settings.serving.load_format} cannot read gs://, where weights.access: stream leaves the weights."
-        fix = "Leave it out, or write weights.access: mount."
-        yield Fault("serving.loadFormat", fact, "The server would find no weights.", fix)
-
-
 def _overruled(settings: Settings, accelerator: Accelerator) -> Iterator[Fault]:
     """Variables by which vLLM itself would choose the CUDA driver library, after the start of the container did."""
     for name in ("VLLM_ENABLE_CUDA_COMPATIBILITY", "VLLM_CUDA_COMPATIBILITY_PATH"):
@@ -278,36 +198,8 @@ def _overruled(settings: Settings, accelerator: Accelerator) -> Iterator[Fault]:
             yield Fault(f"serving.env.{name}", fact, "It would have no effect.", fix)
 
 
-def _warnings(settings: Settings, accelerator: Accelerator, location: str) -> Iterator[Fault]:
-    scaling, seqs = settings.scaling, settings.serving.max_num_seqs
-    yield from _untried_zone(settings, accelerator, location)
-    if location in accelerator.invited_locations:
-        fact = f"{location} offers {accelerator.title} by invitation only."
-        yield Fault(
-            "region", fact, "Without one the deployment is refused.", f"Safer: {', '.join(accelerator.locations)}."
-        )
-    if accelerator.tpu and settings.region is not None and settings.region not in _known_regions():
-        own = region_of(location)
-        fact = f"{settings.region} is in no row of the catalog, so whether Cloud Run is there was not checked."
-        consequence = "If it is not, the gateway's deployment is refused."
-        yield Fault(
-            "region", fact, consequence, f"Leave it out for {own}, or look it up with: gcloud run regions list."
-        )
-    if accelerator.cloud_run and scaling.concurrency is None and seqs is not None and seqs > MAX_CONCURRENCY:
-        fact = f"{seqs} is more than the {MAX_CONCURRENCY} requests that Cloud Run sends to an instance."
-        yield Fault("serving.maxNumSeqs", fact, "The batch can never fill.", f"Write at most {MAX_CONCURRENCY}.")
-    if scaling.concurrency is not None and seqs is not None and not accelerator.tpu:  # a gateway has checks of its own
-        if scaling.concurrency < seqs:
-            fact = f"{scaling.concurrency} is less than serving.maxNumSeqs {seqs}."
-            fix = f"Write at least {seqs}."
-            if seqs > MAX_CONCURRENCY:
-                fix = f"Write serving.maxNumSeqs: {scaling.concurrency}; no instance gets more than {MAX_CONCURRENCY}."
-            yield Fault("scaling.concurrency", fact, "The batch can never fill.", fix)
-        elif scaling.concurrency > TEMPERATE_CONCURRENCY * seqs:
-            fact = f"{scaling.concurrency} is far above serving.maxNumSeqs {seqs}."
-            fix = f"Write about {2 * seqs}, so that Cloud Run starts another instance instead."
-            yield Fault("scaling.concurrency", fact, "Requests would queue inside the server.", fix)
-    if settings.serving.allowed_media_domains and settings.weights.source != "huggingface":
+def _warnings(settings: Settings, accelerator: Accelerator, without_metrics: str) -> Iterator[Fault]:
+    if settings.serving.allowed_media_domains and not settings.weights.from_hub:
         fact = "the server has no way out to the internet while its weights come from a bucket."
         consequence = "Fetching from these hosts would fail after a wait."
         fix = "Let requests carry media as data: URLs, or write weights.source: huggingface, which opens a way out."
@@ -325,18 +217,8 @@ def _warnings(settings: Settings, accelerator: Accelerator, location: str) -> It
             yield Fault(f"vllmArgs.{written}", fact, "Capacity, speed and verdict are those without it.", fix)
         if flag == "--disable-log-stats":
             fact = "the server would count nothing."
-            consequence = "Its metrics are empty: nothing shows its load"
-            if accelerator.tpu:
-                consequence += ", and the slice's supervisor starts a server afresh that is only loaded"
-            yield Fault(f"vllmArgs.{written}", fact, f"{consequence}.", "Take it out.")
-
-
-def _known_regions() -> set[str]:
-    """Regions in which some accelerator or price of the catalog is: some of Google's, not all."""
-    facts = catalog()
-    places = {place for one in facts.accelerators.values() for place in (*one.locations, *one.invited_locations)}
-    priced = {price.region for price in facts.prices if price.region}
-    return priced | {re.sub(r"-[a-z]$", "", place) for place in places}
+            consequence = f"Its metrics are empty: nothing shows its load{without_metrics}."
+            yield Fault(f"vllmArgs.{written}", fact, consequence, "Take it out.")
 
 
 def _number(version: str) -> tuple[int, ...]:

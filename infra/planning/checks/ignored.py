@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from infra.catalog import Accelerator, Profile
 from infra.errors import Fault
-from infra.planning.checks.tpu_slices import WRITTEN
 from infra.planning.performance.speed import Knee
 from infra.planning.platforms.base import Platform
 from infra.planning.server.implementations import implementation_of
 from infra.planning.settings.declarations import Settings
-from infra.planning.settings.resolve import Origin
+from infra.planning.settings.resolve import WRITTEN, Origin
 
 
 def without_effect(
-    settings: Settings, platform: Platform, accelerator: Accelerator, origins: Mapping[str, Origin]
+    settings: Settings, platform: Platform[Any], accelerator: Accelerator, origins: Mapping[str, Origin]
 ) -> Iterator[Fault]:
     """A warning for every key of the stack file or the command line that changes nothing, or not what it says."""
     for path, origin in origins.items():

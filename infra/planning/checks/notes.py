@@ -6,13 +6,11 @@ from collections.abc import Iterator
 
 from infra.catalog import Accelerator, Model
 from infra.errors import Fault
-from infra.planning.artifacts import ImageRef
-from infra.planning.checks.tpu_slices import WRITTEN
 from infra.planning.performance.speed import SpeedEstimate, SpeedModel
 from infra.planning.server.implementations import implementation_of
 from infra.planning.server.server import IMAGE_TOKENS, Server
 from infra.planning.settings.declarations import Settings
-from infra.planning.settings.resolve import Origin
+from infra.planning.settings.resolve import WRITTEN, Origin
 
 
 def access_notes(settings: Settings, model: Model) -> Iterator[str]:
@@ -50,34 +48,6 @@ def vision_note(settings: Settings) -> Iterator[str]:
             f"An image takes up to {tokens:,} prompt tokens (the model's own budget: {IMAGE_TOKENS}): count them in "
             "workload.promptTokens. vLLM measures its memory with as many images as one step takes, so the KV cache is "
             "predicted as without."
-        )
-
-
-def unseen_image_note(settings: Settings, image: ImageRef) -> Iterator[str]:
-    """That a slice is paid for before anybody knows whether its image exists: the catalog's tag is not pinned yet."""
-    if settings.images.serving is None and settings.images.mode == "mirror" and not image.pinned:
-        yield (
-            f"Unverified: nobody has looked whether {image.upstream} exists, and a slice is paid for before its machine pulls "
-            "it. `gemma4 pin tpu` looks, for nothing, and pins it; where it finds none, name another image under "
-            "images.serving (docs/first-deployment.md)."
-        )
-
-
-def region_note(settings: Settings, region: str) -> Iterator[str]:
-    """What else moves with a zone that was chosen, unless the region is written out."""
-    if settings.tpu.zone is not None and settings.region is None:
-        yield (
-            f"The region of gateway, images and weights follows tpu.zone. Write region: {region} before you look for "
-            "capacity elsewhere, and they stay where they are."
-        )
-
-
-def spot_note(settings: Settings) -> Iterator[str]:
-    """That nothing keeps a spot slice."""
-    if settings.tpu.provisioning == "spot":
-        yield (
-            "A spot slice may be taken back at any time, with the requests on it; the next `pulumi up` asks for another. "
-            "Write tpu.provisioning: flex-start for one that stays until tpu.maxRunDuration."
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from infra.catalog import Accelerator, Device, Platform, catalog
+from infra.catalog import Accelerator, Device, catalog
 from infra.catalog.flags import flag_table
 from infra.errors import Fault
 from infra.image_names import ImageName, parse_image_name
@@ -41,15 +41,12 @@ def counted_version(image_version: str | None) -> str:
     return image_version if OLDEST <= minor <= NEWEST else f"0.{min(max(minor, OLDEST), NEWEST)}"
 
 
-def image_note(settings: Settings, accelerator: Accelerator, names: Names) -> Iterator[str]:
-    """Who must be let into another project's registry, and whose flags were checked, where that is not plain."""
+def image_note(settings: Settings, names: Names, puller: str) -> Iterator[str]:
+    """Yield what is not plain: that `puller` must be let into another project's registry, whose flags were checked."""
     if settings.images.serving is None:
         return
     name = parse_image_name(settings.images.serving)
     if name.project and names.project not in (name.project, UNKNOWN_PROJECT) and settings.images.mode == "mirror":
-        puller = "Cloud Run's service agent (service-NUMBER@serverless-robot-prod.iam.gserviceaccount.com)"
-        if accelerator.platform is not Platform.CLOUD_RUN:
-            puller = f"the stack's runtime account ({names.email(names.prefix)})"
         yield (
             f"The serving image is in project {name.project}: unless it is public, {puller} and whoever runs `pulumi up` "
             "need roles/artifactregistry.reader there."

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from infra.errors import Fault
 from infra.planning.names import check_stack_name
+from infra.planning.platforms.registry import PLATFORMS
 from infra.planning.server.user_flags import check_arguments
 from infra.planning.settings.declarations import Settings
 
@@ -35,10 +36,8 @@ def bad_settings(stack: str, settings: Settings) -> list[Fault]:
                 Fault("access.invokers", f"{member} is everybody.", "The endpoint would be public.", "Name a group.")
             )
     faults += _labels(settings)
-    if len(set(settings.tpu.slices)) < len(settings.tpu.slices):
-        faults.append(
-            Fault("tpu.slices", "names a slice twice.", "Two slices would share one id.", "Write [blue, green].")
-        )
+    for platform in PLATFORMS.values():
+        faults += platform.bad_settings(settings)
     return faults
 
 

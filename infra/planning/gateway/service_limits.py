@@ -3,10 +3,17 @@ request may last."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+
+from infra.errors import Fault
+from infra.planning.settings.messages import Findings
+from infra.planning.units import read_duration
 
 MAX_CONCURRENCY = 1000
 """Most requests that Cloud Run sends to one instance."""
+TEMPERATE_CONCURRENCY = 8
+"""Above this many times maxNumSeqs, requests only pile up inside the server."""
 REQUEST_TIMEOUT_MAX_S = 3600
 HEALTH_PATH = "/health"
 
@@ -25,3 +32,22 @@ class HttpProbe:
     def window_s(self) -> int:
         """Seconds from container start until Cloud Run gives up."""
         return self.initial_delay_s + self.period_s * self.failure_threshold
+
+
+def check_request_timeout(timeout_s: int, *, longest_answer_s: float) -> Findings:
+    """Refuse more than Cloud Run's cap, and warn where a typical answer at the planned load is not done in time."""
+    key = "scaling.requestTimeout"
+    if timeout_s > REQUEST_TIMEOUT_MAX_S:
+        fault = Fault(
+            key, f"{timeout_s} s is over Cloud Run's 3600 s.", "The deployment would be rejected.", "Write 60m."
+        )
+        return Findings(refusals=(fault,))
+    if longest_answer_s > timeout_s:
+        fact = (
+            f"a typical answer takes about {read_duration(longest_answer_s)}, longer than {read_duration(timeout_s)}."
+        )
+        fix = "Plan for shorter answers (workload.outputTokens) or fewer requests at once (serving.maxNumSeqs)."
+        if longest_answer_s <= REQUEST_TIMEOUT_MAX_S:
+            fix = f"Write at least {math.ceil(longest_answer_s / 60)}m, or plan for shorter answers."
+        return Findings(warnings=(Fault(key, fact, "Cloud Run would cut it off.", fix),))
+    return Findings()

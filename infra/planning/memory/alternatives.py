@@ -8,6 +8,7 @@ from dataclasses import replace
 from infra.catalog import Accelerator, Model, catalog
 from infra.planning.memory.budget import capacity_of, device_budget, smallest_cpu_offload_gib
 from infra.planning.memory.kv_cache import tensor_parallel_fault
+from infra.planning.server.hosting import UNKNOWN
 from infra.planning.server.implementations import implementation_of
 from infra.planning.server.server import Server
 
@@ -74,7 +75,7 @@ def _moved(server: Server, accelerator: Accelerator) -> Server:
         tensor_parallel=accelerator.devices,
         cpu_offload_gib=0.0,
         block_size=None,
-        host_memory_gib=None,
+        hosting=UNKNOWN,
     )
     can, most = implementation_of(accelerator), implementation_of(accelerator).safe_utilization
     unscaled = can.scaled_kv_types or not server.kv_cache_dtype.endswith("_per_token_head")

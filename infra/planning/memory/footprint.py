@@ -123,7 +123,7 @@ def streamer_bytes(server: Server) -> int:
 def host_memory(server: Server, offloaded: float) -> Band:
     """Memory of the host: the server's processes, `offloaded` bytes a device, a checkpoint staged in memory, and what
     streaming takes."""
-    staged = server.model.checkpoint_bytes if server.staged_in_memory else 0
+    staged = server.model.checkpoint_bytes if server.hosting.staged_in_memory else 0
     pinned = PINNED_ROUNDING.times(offloaded * server.tensor_parallel)
     return Band.total([HOST_MEMORY, pinned, Band.exactly(staged + streamer_bytes(server))])
 

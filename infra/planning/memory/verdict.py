@@ -111,8 +111,8 @@ def _findings(server: Server, after: str = "") -> Iterator[_Finding]:
         verdict = _verdict(budget.programs, budget.outside_bytes)
         if verdict is not Verdict.FITS:
             yield _Finding(verdict, _programs_fault(budget, budget.programs, after))
-    if server.host_memory_gib is not None:
-        verdict = _verdict(budget.host, server.host_memory_gib * GIB)
+    if (there := server.hosting.memory_gib) is not None:
+        verdict = _verdict(budget.host, there * GIB)
         if verdict is not Verdict.FITS:
             yield _Finding(verdict, _host_fault(server, budget))
 
@@ -200,7 +200,7 @@ def _programs_fault(budget: MemoryBudget, programs: Band, after: str) -> Fault:
     )
     safe = int(100 * (1 - programs.high / budget.device_bytes)) / 100
     may = "would" if programs.low > budget.outside_bytes else "could"
-    consequence = f"XLA {may} run out of memory at start{after}, or at the first request of a new server."
+    consequence = f"XLA {may} run out of memory at start{after}, or at the first request of a new shape."
     return Fault("serving.gpuMemoryUtilization", fact, consequence, f"Write {safe:.2f} or less.")
 
 
@@ -208,19 +208,19 @@ def _host_fault(server: Server, budget: MemoryBudget) -> Fault:
     parts = ["the server's processes"]
     if budget.offloaded_bytes:
         parts.append(f"{_gib(budget.offloaded_bytes * server.tensor_parallel)} of offloaded weights")
-    if server.staged_in_memory:
+    if server.hosting.staged_in_memory:
         parts.append(f"{_gib(server.model.checkpoint_bytes)} of staged weights")
     if server.streamed:
         parts.append(f"{_gib(streamer_bytes(server))} through which the weights are streamed")
-    there = server.host_memory_gib or 0.0
+    hosting, there = server.hosting, server.hosting.memory_gib or 0.0
     need = f"{_gib(budget.host.low)} to {_gib(budget.host.high)} of host memory"
     *others, last = parts
     fact = f"{', '.join(others)}{' and ' if others else ''}{last} take {need}; there are {there:g} GiB."
     may = "would" if budget.host.low > there * GIB else "could"
-    limits = server.accelerator.cloud_run
-    if limits is None:
+    if not hosting.memory_setting:
         return Fault("accelerator", fact, f"The kernel {may} kill the server while it loads.", "Use a larger machine.")
-    ways = [f"Raise it (at most {limits.memory_gib.max:g})"] if there < limits.memory_gib.max else []
+    most = hosting.most_memory_gib or there
+    ways = [f"Raise it (at most {most:g})"] if there < most else []
     ways += ["offload less"] if budget.offloaded_bytes else []
     ways += (
         ["write serving.loadFormat: safetensors and weights.access: mount, which starts slowly"]
@@ -228,8 +228,8 @@ def _host_fault(server: Server, budget: MemoryBudget) -> Fault:
         else []
     )
     fix = f"{', or '.join(ways)}." if ways else "Use a larger machine."
-    consequence = f"Cloud Run {may} kill the container while it loads."
-    return Fault("scaling.memoryGib", fact, consequence, fix[0].upper() + fix[1:])
+    consequence = f"The container {may} be killed while it loads."
+    return Fault(hosting.memory_setting, fact, consequence, fix[0].upper() + fix[1:])
 
 
 def _with_fix(fault: Fault, alternatives: tuple[Alternative, ...]) -> Fault:

@@ -7,13 +7,12 @@ their own for each path, because what was seen on a mounted bucket spreads over 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from infra.catalog import GIB, Accelerator, Architecture, Platform
-from infra.planning.artifacts import WeightSet
-from infra.planning.server.implementations import implementation_of
+from infra.catalog import GIB
 from infra.planning.server.server import Server
 from infra.planning.settings.declarations import Settings
 from infra.planning.units import Band, read_duration
@@ -22,8 +21,6 @@ ERROR = 0.40
 """Relative error of every stage but the weights."""
 IMAGE_BYTES = 10e9
 """Compressed size of the serving image (inferred: an image of 26 to 29 GB held 17.5 GiB of weights)."""
-IMPORT_RATE = 37e6
-"""Bytes/s of Cloud Run's import of an image that it has not seen: 26 to 29 GB in 12.4 min."""
 CONTAINER_S = 45.0
 """Container start and Python imports on a GPU (fitted)."""
 PROFILE_LAYER_S = 0.6
@@ -70,12 +67,6 @@ RATES: dict[WeightPath, Band] = {
 STAGING_RATE = Band(0.045 * GIB, 0.098 * GIB, 0.19 * GIB)
 """Bytes/s from Hugging Face into the bucket: as the download above, at best what the copy itself manages."""
 
-_SOURCES = {
-    Platform.CLOUD_RUN: "starts on Cloud Run: 31B fp8 and 26B NVFP4 on RTX PRO 6000, 31B QAT on L4 (2026-06 to 09)",
-    Platform.TPU_QUEUED_RESOURCE: "starts of E2B, E4B and 12B on v6e-1 and of 31B on v6e-8 (2026-07 and 08)",
-    Platform.COMPUTE_ENGINE: "no start on Compute Engine was found: stages taken from Cloud Run and from TPU VMs",
-}
-
 
 @dataclass(frozen=True)
 class Stage:
@@ -109,71 +100,28 @@ class StartupEstimate:
         return Band.total(stage.seconds for stage in self.stages)
 
     @property
+    def ready_timeout_s(self) -> int:
+        """How long to wait for readiness where nobody said: 10 minutes or twice the estimate, in whole minutes."""
+        return max(600, 60 * math.ceil(2 * self.from_zero.mid / 60))
+
+    @property
     def restart(self) -> Band:
         """Seconds without an answer when only the server restarts, e.g. for a changed flag on a TPU slice."""
         return Band.total(stage.seconds for stage in self.stages if stage.repeats and stage.restarts)
 
 
-def weight_path(
-    platform: Platform, *, source: str, access: str, load_format: str, safetensors_load_strategy: str | None
-) -> WeightPath:
-    """The path that these settings take; arguments are spelled as in a stack file, `load_format` is resolved."""
-    if source == "huggingface":
+def weight_path(settings: Settings, server: Server) -> WeightPath:
+    """Return where the weights of `server` come from at a start, and how they are read."""
+    if settings.weights.from_hub:
         return WeightPath.HUGGING_FACE
-    if platform is not Platform.CLOUD_RUN:
+    if not server.hosting.mounts_bucket:
         return WeightPath.BUCKET_COPY
-    if access == "stream":
+    if settings.weights.access == "stream":
         return WeightPath.STREAM
-    if load_format == "runai_streamer":
+    if server.streamed:
         return WeightPath.MOUNT_STREAMER
-    return WeightPath.MOUNT_SEQUENTIAL if safetensors_load_strategy in ("eager", "prefetch") else WeightPath.MOUNT_MMAP
-
-
-def startup_of(
-    settings: Settings, server: Server, weights: Iterable[WeightSet], *, probe_period_s: int
-) -> StartupEstimate:
-    """Return the start of `server`, whose checkpoints come as `settings` say; `probe_period_s`: 0 without a probe."""
-    path = weight_path(
-        server.accelerator.platform,
-        source=settings.weights.source,
-        access=settings.weights.access,
-        load_format=server.load_format,
-        safetensors_load_strategy=settings.serving.safetensors_load_strategy,
-    )
-    return estimate_startup(
-        server.architecture,
-        server.accelerator,
-        weight_bytes=sum(one.size_bytes for one in weights),
-        path=path,
-        enforce_eager=server.enforce_eager,
-        probe_period_s=probe_period_s,
-    )
-
-
-def estimate_startup(
-    architecture: Architecture,
-    accelerator: Accelerator,
-    *,
-    weight_bytes: int,
-    path: WeightPath,
-    enforce_eager: bool,
-    probe_period_s: int,
-) -> StartupEstimate:
-    """The start of a server that reads `weight_bytes` of checkpoints by `path`; `probe_period_s`: 0 without a probe."""
-    weights = RATES[path].dividing(weight_bytes)
-    if accelerator.platform is Platform.CLOUD_RUN:
-        stages = _cloud_run(architecture, weights, path, enforce_eager, probe_period_s)
-    elif accelerator.platform is Platform.TPU_QUEUED_RESOURCE:
-        stages = _tpu(accelerator, weights, path)
-    else:
-        stages = _vm(architecture, weights, path, enforce_eager)
-    return StartupEstimate(
-        stages=tuple(stages),
-        path=path,
-        remedies=tuple(_remedies(architecture, accelerator, weight_bytes, path, enforce_eager)),
-        notes=tuple(_notes(accelerator, path)),
-        source=_SOURCES[accelerator.platform],
-    )
+    in_order = settings.serving.safetensors_load_strategy in ("eager", "prefetch")
+    return WeightPath.MOUNT_SEQUENTIAL if in_order else WeightPath.MOUNT_MMAP
 
 
 def estimate_staging(weight_bytes: int) -> Band:
@@ -181,58 +129,51 @@ def estimate_staging(weight_bytes: int) -> Band:
     return STAGING_RATE.dividing(weight_bytes)
 
 
-def _cloud_run(
-    architecture: Architecture, weights: Band, path: WeightPath, eager: bool, probe_period_s: int
-) -> Iterator[Stage]:
-    yield Stage("image import", Band.around(IMAGE_BYTES / IMPORT_RATE, 0.5, error_up=1.0), repeats=False)
-    yield Stage("container", Band.around(CONTAINER_S, ERROR))
-    yield Stage(f"weights {path.value}", weights)
-    yield from _gpu_engine(architecture, eager)
-    yield Stage("probe", Band(0.0, probe_period_s / 2, float(probe_period_s)))
+def weights_stage(weight_bytes: int, path: WeightPath) -> Stage:
+    """Return the reading of `weight_bytes` of checkpoints by `path`."""
+    return Stage(f"weights {path.value}", RATES[path].dividing(weight_bytes))
 
 
-def _tpu(accelerator: Accelerator, weights: Band, path: WeightPath) -> Iterator[Stage]:
-    compile_s = TPU_COMPILE_S if accelerator.devices == 1 else TPU_COMPILE_PARALLEL_S
+def machine_stages(weights: Stage) -> Iterator[Stage]:
+    """Yield what a machine does before its container starts; a server that restarts on it finds all of it done."""
     yield Stage("machine and Docker", Band.around(VM_BOOT_S, ERROR), restarts=False)
     yield Stage("image pull", Band.around(VM_PULL_S, ERROR), restarts=False)
-    yield Stage(f"weights {path.value}", weights, restarts=False)
-    yield Stage("container and load", Band.around(TPU_LOAD_S, ERROR))
-    yield Stage("XLA compilation", Band.around(compile_s, ERROR))
+    yield replace(weights, restarts=False)
 
 
-def _vm(architecture: Architecture, weights: Band, path: WeightPath, eager: bool) -> Iterator[Stage]:
-    yield Stage("machine and Docker", Band.around(VM_BOOT_S, ERROR), restarts=False)
-    yield Stage("image pull", Band.around(VM_PULL_S, ERROR), restarts=False)
-    yield Stage(f"weights {path.value}", weights, restarts=False)
-    yield Stage("container", Band.around(CONTAINER_S, ERROR))
-    yield from _gpu_engine(architecture, eager)
+def container_stage(server: Server) -> Stage:
+    """Return the start of the container and of Python in it; on TPU also of moving the weights to the chips."""
+    if not server.implementation.uses_cuda:
+        return Stage("container and load", Band.around(TPU_LOAD_S, ERROR))
+    return Stage("container", Band.around(CONTAINER_S, ERROR))
 
 
-def _gpu_engine(architecture: Architecture, eager: bool) -> Iterator[Stage]:
-    yield Stage("engine profile", Band.around(PROFILE_LAYER_S * architecture.layers, ERROR))
-    if not eager:
-        yield Stage("compile and CUDA graphs", Band.around(COMPILE_LAYER_S * architecture.layers, ERROR))
+def engine_stages(server: Server) -> Iterator[Stage]:
+    """Yield what vLLM does between reading the weights and its first answer."""
+    if not server.implementation.uses_cuda:
+        compile_s = TPU_COMPILE_S if server.accelerator.devices == 1 else TPU_COMPILE_PARALLEL_S
+        yield Stage("XLA compilation", Band.around(compile_s, ERROR))
+        return
+    yield Stage("engine profile", Band.around(PROFILE_LAYER_S * server.architecture.layers, ERROR))
+    if not server.enforce_eager:
+        yield Stage("compile and CUDA graphs", Band.around(COMPILE_LAYER_S * server.architecture.layers, ERROR))
 
 
-def _remedies(
-    architecture: Architecture, accelerator: Accelerator, weight_bytes: int, path: WeightPath, eager: bool
-) -> Iterator[str]:
+def start_remedies(server: Server, weight_bytes: int, path: WeightPath) -> Iterator[str]:
+    """Yield what would shorten a start, the largest saving first."""
     streamed = read_duration(RATES[WeightPath.MOUNT_STREAMER].dividing(weight_bytes).mid)
     if path in (WeightPath.MOUNT_MMAP, WeightPath.MOUNT_SEQUENTIAL):
         yield f"serving.loadFormat: runai_streamer reads the weights in about {streamed}."
     if path is WeightPath.HUGGING_FACE:
         yield "weights.source: bucket downloads from Hugging Face once instead of at every start."
-    if implementation_of(accelerator).eager_starts_sooner and not eager:
-        saved = read_duration(COMPILE_LAYER_S * architecture.layers)
+    if server.implementation.eager_starts_sooner and not server.enforce_eager:
+        saved = read_duration(COMPILE_LAYER_S * server.architecture.layers)
         yield f"serving.enforceEager: true skips about {saved} of compiling and slows down decoding."
 
 
-def _notes(accelerator: Accelerator, path: WeightPath) -> Iterator[str]:
+def path_notes(path: WeightPath) -> Iterator[str]:
+    """Yield what is not plain about the way in which the weights are read."""
     if path is WeightPath.MOUNT_MMAP:
         yield "Mapping weights from a mounted bucket means random reads: 2 to 110 MB/s were seen."
     if path is WeightPath.MOUNT_STREAMER:
         yield "The streamer was measured on gs:// paths; from a mount it is taken to be as fast."
-    if accelerator.platform is Platform.TPU_QUEUED_RESOURCE:
-        yield "Waiting for capacity comes first and takes minutes to hours; the compile cache ends with the slice."
-    if accelerator.platform is Platform.COMPUTE_ENGINE:
-        yield "No start on this platform was found: the estimate puts together stages of others."

@@ -5,14 +5,28 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from infra.catalog import Accelerator, Catalog, Quota
 from infra.errors import Fault
+from infra.planning.artifacts import ImageRef
 from infra.planning.cost.estimate import Rental
 from infra.planning.gateway.service_limits import HttpProbe
-from infra.planning.performance.startup import StartupEstimate
+from infra.planning.names import Names
+from infra.planning.performance.startup import (
+    Stage,
+    StartupEstimate,
+    WeightPath,
+    path_notes,
+    start_remedies,
+    weight_path,
+    weights_stage,
+)
+from infra.planning.server.hosting import Hosting
+from infra.planning.server.server import Server
 from infra.planning.settings.declarations import MOST_SEQS, Settings
+from infra.planning.settings.messages import Findings
+from infra.planning.settings.resolve import Origin
 
 
 @dataclass(frozen=True)
@@ -67,17 +81,49 @@ class Deployment(Rental):
         """Return what the whole stack is counted against, the devices first; nothing where that is not on file."""
         return ()
 
-    def quota_warnings(self, needs: Sequence[QuotaNeed]) -> Iterable[Fault]:
-        """Return a warning where a project with the usual quotas cannot hold the stack."""
+    def summary(self, usd_per_run: float | None) -> Iterable[tuple[str, str]]:
+        """Return the same as `rows` in one line a subject; `usd_per_run` is the price until everything ends by itself."""
         return ()
 
-    def quota_notes(self, needs: Sequence[QuotaNeed]) -> Iterable[str]:
-        """Return what a later change of the stack may need beside `needs`."""
+    def rows(self, settings: Settings, startup: StartupEstimate) -> Iterable[tuple[str, list[str]]]:
+        """Return the rows of a report that only this platform has: a subject and its lines."""
         return ()
 
+    def as_json(self) -> Mapping[str, Any]:
+        """Return the keys of a plan's JSON that only this platform has."""
+        return {}
 
-class Platform(ABC):
-    """A product of Google Cloud that runs servers: what holds for every stack on it."""
+    @property
+    def terms(self) -> str:
+        """On which terms an hour is bought, as the end of a sentence about the machine."""
+        return "on demand, is paid for while it exists and runs until it is deleted"
+
+    def settings_of(self, replicas: int, requests_each: int) -> Mapping[str, Any]:
+        """Return what to write, by setting, for `replicas` of this server with `requests_each` requests at once."""
+        return {}
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What is decided and predicted of a stack when its platform is asked what is wrong with it."""
+
+    settings: Settings
+    origins: Mapping[str, Origin]
+    accelerator: Accelerator
+    place: Place
+    server: Server
+    startup: StartupEstimate
+    images: Mapping[str, ImageRef]
+    quotas: Sequence[QuotaNeed]
+    longest_answer_s: float
+    """Of a typical request at the planned load."""
+
+
+DeploymentT = TypeVar("DeploymentT", bound=Deployment)
+
+
+class Platform(ABC, Generic[DeploymentT]):
+    """A product of Google Cloud that runs servers: what holds for every stack on it, and what is wrong with one."""
 
     id: ClassVar[str]
     """As the catalog's machines name it."""
@@ -87,6 +133,24 @@ class Platform(ABC):
     """The setting that chooses where the devices are."""
     without_effect: ClassVar[Mapping[str, str]] = {}
     """Settings that change nothing here, by key or group of keys, and why."""
+    start_source: ClassVar[str]
+    """Which starts the estimate of a start was fitted to."""
+    start_notes: ClassVar[tuple[str, ...]] = ()
+    """What to know of every start here."""
+    waits_for_capacity: ClassVar[bool] = True
+    """Whether a start is counted from when capacity is granted."""
+    scales_to_zero: ClassVar[bool] = False
+    """Whether nothing is paid for machines while no request comes."""
+    without_metrics: ClassVar[str] = ""
+    """What else follows here where a server counts nothing, as the end of a sentence."""
+    most_replicas: ClassVar[int] = 1
+    """The most replicas that a recommendation looks at."""
+    images: ClassVar[tuple[str, ...]] = ()
+    """Roles of the images that a stack needs here beside serving and staging."""
+    apis: ClassVar[tuple[str, ...]] = ()
+    """Google APIs that a stack needs here beside those of every stack."""
+    components: ClassVar[str] = ""
+    """The module whose `deploy` builds a plan's resources; blank where nothing does yet."""
 
     @abstractmethod
     def place(self, settings: Settings, accelerator: Accelerator) -> Place:
@@ -95,8 +159,70 @@ class Platform(ABC):
     @abstractmethod
     def deployment(
         self, settings: Settings, accelerator: Accelerator, place: Place, *, max_num_seqs: int, startup: StartupEstimate
-    ) -> Deployment:
+    ) -> DeploymentT:
         """Return what is deployed for servers that run `max_num_seqs` requests at once and start as predicted."""
+
+    @abstractmethod
+    def hosting(self, settings: Settings, accelerator: Accelerator, names: Names) -> Hosting:
+        """Return what a server finds where it runs."""
+
+    @abstractmethod
+    def start_stages(self, settings: Settings, server: Server, weights: Stage) -> Iterable[Stage]:
+        """Return the stages of a start in their order, `weights` among them."""
+
+    def startup(self, settings: Settings, server: Server, weight_bytes: int) -> StartupEstimate:
+        """Return how long `server` needs from nothing to its first answer; it reads `weight_bytes` of checkpoints."""
+        return self.startup_by(weight_path(settings, server), settings, server, weight_bytes)
+
+    def startup_by(self, path: WeightPath, settings: Settings, server: Server, weight_bytes: int) -> StartupEstimate:
+        """Return the same as `startup`, whatever the settings say of the path by which the weights come."""
+        return StartupEstimate(
+            stages=tuple(self.start_stages(settings, server, weights_stage(weight_bytes, path))),
+            path=path,
+            remedies=tuple(start_remedies(server, weight_bytes, path)),
+            notes=(*path_notes(path), *self.start_notes),
+            source=self.start_source,
+        )
+
+    def bad_settings(self, settings: Settings) -> Iterable[Fault]:
+        """Return what is wrong in itself with this platform's own settings, whichever platform a stack is on."""
+        return ()
+
+    def image_puller(self, names: Names) -> str:
+        """Return whose account pulls the serving image."""
+        return f"the stack's runtime account ({names.email(names.prefix)})"
+
+    def most_requests_each(self, replicas: int) -> int:
+        """Return how many requests one of `replicas` servers may run at once: what it is let run, and what reaches it."""
+        return MOST_SEQS
+
+    def findings(self, draft: Draft, deployment: DeploymentT) -> Findings:
+        """Return what is known not to work, or to be wasted, with what is deployed."""
+        return Findings()
+
+    def notes(self, draft: Draft, deployment: DeploymentT) -> Iterable[str]:
+        """Return what a reader should know beside the numbers."""
+        return ()
+
+    def check_place(self, settings: Settings, accelerator: Accelerator, place: Place) -> Findings:
+        """Return a refusal for a place that does not offer the machine, a warning for one that does so by invitation."""
+        offered, where = accelerator.locations, place.location
+        if where in accelerator.invited_locations:
+            fact = f"{where} offers {accelerator.title} by invitation only."
+            fix = f"Safer: {', '.join(offered)}."
+            return Findings(
+                warnings=(Fault(self.location_setting, fact, "Without one the deployment is refused.", fix),)
+            )
+        if where in offered:
+            return Findings()
+        fact = f"{where} is not known to offer {accelerator.title}."
+        consequence = "The deployment would be refused after images and weights are in place."
+        fix = f"Write one of: {', '.join(self.offered_places(settings, accelerator))}."
+        return Findings((Fault(self.location_setting, fact, consequence, fix),))
+
+    def offered_places(self, settings: Settings, accelerator: Accelerator) -> Sequence[str]:
+        """Return the places to choose from, on the terms that the settings ask for."""
+        return accelerator.locations
 
     def chosen_settings(self, settings: Settings) -> Iterable[str]:
         """Return the paths of settings without a value for which `deployment` chooses one."""

@@ -8,9 +8,11 @@ from typing import ClassVar
 
 from infra.catalog import Accelerator, Catalog
 from infra.planning.cost.price_lines import LineItem, price_line
-from infra.planning.names import region_of
-from infra.planning.performance.startup import StartupEstimate
+from infra.planning.names import Names, region_of
+from infra.planning.performance.startup import Stage, StartupEstimate, container_stage, engine_stages, machine_stages
 from infra.planning.platforms.base import Deployment, Place, Platform
+from infra.planning.server.hosting import Hosting
+from infra.planning.server.server import Server
 from infra.planning.settings.declarations import Settings
 
 
@@ -30,7 +32,7 @@ class MachinePlan(Deployment):
         yield price_line(facts, machine, 1, machine, region_of(self.zone))
 
 
-class ComputeEnginePlatform(Platform):
+class ComputeEnginePlatform(Platform[MachinePlan]):
     """Virtual machines with GPUs."""
 
     id = "compute-engine"
@@ -40,10 +42,20 @@ class ComputeEnginePlatform(Platform):
         "scaling": "it is one machine",
         "probes": "nothing probes it",
     }
+    start_source = "no start on Compute Engine was found: stages taken from Cloud Run and from TPU VMs"
+    start_notes = ("No start on this platform was found: the estimate puts together stages of others.",)
 
     def place(self, settings: Settings, accelerator: Accelerator) -> Place:
         zone = accelerator.locations[0]
         return Place(settings.region or region_of(zone), zone)
+
+    def hosting(self, settings: Settings, accelerator: Accelerator, names: Names) -> Hosting:
+        return Hosting(memory_gib=accelerator.host_memory_gib)
+
+    def start_stages(self, settings: Settings, server: Server, weights: Stage) -> Iterator[Stage]:
+        yield from machine_stages(weights)
+        yield container_stage(server)
+        yield from engine_stages(server)
 
     def deployment(
         self, settings: Settings, accelerator: Accelerator, place: Place, *, max_num_seqs: int, startup: StartupEstimate

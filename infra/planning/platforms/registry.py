@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from infra.catalog import Accelerator
 from infra.planning.platforms.base import Platform
 from infra.planning.platforms.cloud_run.cloud_run_platform import CloudRunPlatform
 from infra.planning.platforms.compute_engine import ComputeEnginePlatform
 from infra.planning.platforms.tpu.tpu_platform import TpuPlatform
 
-PLATFORMS: dict[str, Platform] = {one.id: one for one in (CloudRunPlatform(), TpuPlatform(), ComputeEnginePlatform())}
+PLATFORMS: dict[str, Platform[Any]] = {
+    one.id: one for one in (CloudRunPlatform(), TpuPlatform(), ComputeEnginePlatform())
+}
 
 
-def platform_of(accelerator: Accelerator) -> Platform:
+def platform_of(accelerator: Accelerator) -> Platform[Any]:
     """Return the platform that an accelerator is rented on."""
     return PLATFORMS[accelerator.platform]

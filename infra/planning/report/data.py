@@ -15,7 +15,6 @@ from infra.planning.cost.price_lines import MONTH_H, LineItem
 from infra.planning.performance.speed import Rate
 from infra.planning.plan import Plan
 from infra.planning.platforms.base import QuotaNeed
-from infra.planning.platforms.tpu.slices import SlicesPlan
 from infra.planning.report import data_models as form
 from infra.planning.report.resources import ResourceList, ResourceRow
 from infra.planning.units import Band, exact
@@ -69,7 +68,7 @@ def plan_data(plan: Plan, resources: ResourceList | None = None) -> form.PlanDat
         speed=_speed(plan),
         startup=_startup(plan),
         probes=_probes(plan),
-        slices=_slices(plan.deployment) if isinstance(plan.deployment, SlicesPlan) else None,
+        **{"slices": None, **plan.deployment.as_json()},
         quotas=[_quota(need) for need in plan.quotas],
         cost=_cost(plan),
         vllm=form.VllmData(
@@ -197,20 +196,6 @@ def _probes(plan: Plan) -> form.ProbesData:
             failure_threshold=probe.failure_threshold,
             window_s=probe.window_s,
         )
-    )
-
-
-def _slices(slices: SlicesPlan) -> form.SlicesData:
-    return form.SlicesData(
-        names=list(slices.names),
-        provisioning=slices.provisioning,
-        chips=slices.chips,
-        quota=slices.quota,
-        valid_until_duration_s=slices.valid_until_duration_s,
-        max_run_duration_s=slices.max_run_duration_s,
-        wait_for_capacity_s=slices.wait_for_capacity_s,
-        subnet_cidr=slices.subnet_cidr,
-        gateway_in_flight_limit=slices.gateway.in_flight_limit,
     )
 
 

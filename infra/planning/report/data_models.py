@@ -362,7 +362,9 @@ class ChangeData(Data):
 
 
 class PlanData(Data):
-    """What `gemma4 plan STACK --json` prints for a plan."""
+    """What `gemma4 plan STACK --json` prints for a plan. A platform may add a key of its own, as `slices` is one."""
+
+    model_config = ConfigDict(extra="allow")
 
     schema_: int = Field(alias="schema", description="1")
     stack: str = Field(description="name of the stack")

@@ -15,7 +15,6 @@ from infra.catalog import GIB
 from infra.errors import Fault
 from infra.planning.memory.verdict import Verdict
 from infra.planning.plan import Plan
-from infra.planning.platforms.tpu.slices import SlicesPlan
 from infra.planning.report.next_steps import next_command, steps_before_up
 from infra.planning.report.rows import BAD, GOOD, WARNING, quota_amount, then, title, who_set
 from infra.planning.report.terminal import unbroken
@@ -84,8 +83,8 @@ def _rows(plan: Plan) -> Iterator[tuple[str, str, str]]:
             WARNING,
         )
     yield "Start", _start(plan), ""
-    if isinstance(plan.deployment, SlicesPlan):
-        yield "Slices", _slices(plan, plan.deployment), ""
+    for name, said in plan.deployment.summary(plan.cost.usd_per_run):
+        yield name, said, ""
     if plan.quotas:
         yield "Quota", _quotas(plan), WARNING if any(need.beyond_default() for need in plan.quotas) else ""
 
@@ -119,16 +118,6 @@ def _start(plan: Plan) -> str:
     start = plan.startup
     from_zero = f"{_about(read_duration(start.from_zero.mid))} from zero {read_spread(start.from_zero, read_minutes)}"
     return f"{from_zero}{then(plan, start.first_deploy.mid)}".replace("≈ ", f"≈{NO_BREAK}")
-
-
-def _slices(plan: Plan, slices: SlicesPlan) -> str:
-    queue = f"queued for at most {read_duration(slices.valid_until_duration_s)}"
-    ends = "runs until it is deleted"
-    if slices.max_run_duration_s is not None:
-        ends = f"ends after {read_duration(slices.max_run_duration_s)}"
-    if plan.cost.usd_per_run is not None:
-        ends += f" ({read_usd(plan.cost.usd_per_run)})"
-    return f"{', '.join(slices.names)}: {slices.provisioning}, {queue}, {ends}"
 
 
 def _quotas(plan: Plan) -> str:

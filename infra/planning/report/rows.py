@@ -6,11 +6,10 @@ import itertools
 import shlex
 from collections.abc import Callable, Iterator
 
-from infra.catalog import GIB, Platform
+from infra.catalog import GIB
 from infra.planning.memory.verdict import Verdict
 from infra.planning.plan import Plan
 from infra.planning.platforms.base import QuotaNeed
-from infra.planning.platforms.tpu.slices import SlicesPlan
 from infra.planning.report.resources import ResourceList, ResourceRow
 from infra.planning.server.server import Server
 from infra.planning.settings.resolve import Origin
@@ -50,7 +49,7 @@ def plan_rows(plan: Plan) -> list[Row]:
         ("Capacity", list(_capacity(plan))),
         ("Speed", list(_speed(plan))),
         ("Start", list(_start(plan))),
-        *([("Slices", list(_slices(plan, plan.deployment)))] if isinstance(plan.deployment, SlicesPlan) else []),
+        *plan.deployment.rows(plan.settings, plan.startup),
         *([("Quota", list(_quotas(plan)))] if plan.quotas else []),
         ("Cost", list(_cost(plan))),
         *([("Access", [_access(plan)])] if plan.accelerator.deployable else []),
@@ -207,30 +206,9 @@ def _start(plan: Plan) -> Iterator[str]:
 
 def then(plan: Plan, seconds: float) -> str:
     """Return what else is to be said of a start, which is known to take `seconds` the first time."""
-    if plan.accelerator.platform is not Platform.CLOUD_RUN:
+    if plan.platform.waits_for_capacity:
         return ", once capacity is granted"
     return f", ≈ {read_duration(seconds)} the first time"
-
-
-def _slices(plan: Plan, slices: SlicesPlan) -> Iterator[str]:
-    count = len(slices.names)
-    lasts = "until deleted" if slices.max_run_duration_s is None else read_duration(slices.max_run_duration_s)
-    lasts += " or taken back" if slices.provisioning == "spot" else ""
-    yield (
-        f"{', '.join(slices.names)}: {slices.provisioning}, {lasts}; queued for at most "
-        f"{read_duration(slices.valid_until_duration_s)}, `pulumi up` waits {read_duration(slices.wait_for_capacity_s)}"
-    )
-    yield f"machines in {slices.subnet_cidr}, the range beside the gateway's {plan.settings.network.subnet_cidr}"
-    gateway = slices.gateway
-    yield f"the gateway admits {gateway.in_flight_limit} requests at once, and answers 429 to the next"
-    restart = plan.startup.restart
-    one = f"≈ {read_duration(restart.mid)} {_spread(restart, read_minutes)}"
-    if count == 1:
-        yield f"a changed flag is an outage of {one}: the server loads and compiles anew"
-    elif plan.settings.access.ingress == "internal":
-        yield f"a changed flag is an outage of {one}: no slice waits for another one that cannot be checked from outside"
-    else:
-        yield f"a changed flag takes {one} a slice, one after the other; the rest goes on serving"
 
 
 def _quotas(plan: Plan) -> Iterator[str]:

@@ -19,12 +19,6 @@ from infra.planning.server.server import Server
 from infra.planning.settings.declarations import Settings
 
 PORT = 8000
-VPC_ADDRESS = "${VPC_ADDRESS}"
-"""A slice's supervisor puts the machine's own address here: the server listens in the VPC and nowhere else."""
-MOUNT = "/mnt/weights"
-TPU_WEIGHTS = "/dev/shm/weights"  # noqa: S108 the node's memory file system, where tmpfs is the point
-SHUTDOWN_S = 30
-"""What requests get to finish when a slice's server is told to stop, as it is at each change: vLLM's own default is none."""
 NO_DOMAIN = "none.invalid"
 """A host that nobody can have (RFC 2606): to vLLM an empty list of domains would mean that all are allowed."""
 START_ON_GPU = Path(__file__).with_name("start_on_gpu.sh")
@@ -71,8 +65,7 @@ def command_of(
     wrapper = _wrapper(settings, server)
     spec_hash = _hash(image, revision, env, [*wrapper, *argv])
     names = ["--served-model-name", server.model.hub_id, spec_hash]
-    host = VPC_ADDRESS if server.staged_in_memory else "0.0.0.0"  # noqa: S104 inside the container
-    return Command((*argv, *names, "--host", host, "--port", str(PORT)), env, spec_hash, wrapper)
+    return Command((*argv, *names, "--host", server.hosting.listens_on, "--port", str(PORT)), env, spec_hash, wrapper)
 
 
 FLAG_ORDER = (
@@ -137,8 +130,8 @@ def planned_flags(
         "--allowed-media-domains": serving.allowed_media_domains or (NO_DOMAIN,),
         "--speculative-config": drafting,
         "--chat-template": template,
-        "--revision": revision if _downloads(settings) else None,
-        "--shutdown-timeout": SHUTDOWN_S if server.staged_in_memory else None,
+        "--revision": revision if settings.weights.from_hub else None,
+        "--shutdown-timeout": server.hosting.shutdown_s,
         "--disable-chunked-mm-input": None if split else True,
         "--enable-auto-tool-choice": serving.tools or None,
         "--tool-call-parser": "gemma4" if serving.tools else None,
@@ -159,13 +152,8 @@ def _speculative_config(
     config: dict[str, Any] = {"method": server.speculation, "num_speculative_tokens": server.speculative_tokens}
     if server.speculation == "mtp":
         config |= {"model": assistant_path}
-        config |= {"revision": assistant_revision} if _downloads(settings) else {}
+        config |= {"revision": assistant_revision} if settings.weights.from_hub else {}
     return config
-
-
-def _downloads(settings: Settings) -> bool:
-    """Whether the server fetches its weights from Hugging Face itself."""
-    return settings.weights.source == "huggingface"
 
 
 def _wrapper(settings: Settings, server: Server) -> tuple[str, ...]:
@@ -179,7 +167,7 @@ def _wrapper(settings: Settings, server: Server) -> tuple[str, ...]:
 def _environment(settings: Settings, server: Server) -> dict[str, str]:
     env = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
     env["VLLM_MEDIA_URL_ALLOW_REDIRECTS"] = "0"  # a redirect is followed without a look at the allowed domains
-    if not _downloads(settings):
+    if not settings.weights.from_hub:
         env |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
     return {**env, **server.implementation.env, **settings.serving.env}
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from infra.catalog import Accelerator, Architecture, Assistant, Model, Platform, WeightFormat, catalog
+from infra.catalog import Accelerator, Architecture, Assistant, Model, WeightFormat, catalog
+from infra.planning.server.hosting import UNKNOWN, Hosting
 from infra.planning.server.implementations import Implementation, implementation_of
 from infra.planning.settings.declarations import Settings
 
@@ -60,10 +61,8 @@ class Server:
     """Whether no modality but text is served, so that none is profiled."""
     load_format: str = "auto"
     """How the weights are read: auto, safetensors or runai_streamer."""
-    host_memory_gib: float | None = None
-    """Memory of the container or machine; None: unknown, not judged."""
-    staged_in_memory: bool = False
-    """Whether the checkpoint is copied to the host's memory file system before it is loaded."""
+    hosting: Hosting = UNKNOWN
+    """What the place decides where the server runs."""
 
     @cached_property
     def architecture(self) -> Architecture:
@@ -107,6 +106,7 @@ def server_of(
     model: Model,
     accelerator: Accelerator,
     assistant: Assistant | None,
+    hosting: Hosting,
     *,
     vllm_version: str,
     image_version: str | None,
@@ -122,8 +122,6 @@ def server_of(
     if modalities.video:
         batched = max(batched, VIDEO_TOKENS)
     overlapping = implementation.overlaps_scheduling if serving.async_scheduling is None else serving.async_scheduling
-    limits = accelerator.cloud_run
-    memory_gib = (settings.scaling.memory_gib or limits.default_memory_gib) if limits else accelerator.host_memory_gib
     return Server(
         model=model,
         accelerator=accelerator,
@@ -144,18 +142,17 @@ def server_of(
         cpu_offload_gib=serving.cpu_offload_gb,
         enforce_eager=serving.enforce_eager,
         text_only=not (modalities.image or modalities.audio or modalities.video),
-        load_format=load_format(settings, accelerator),
-        host_memory_gib=memory_gib,
-        staged_in_memory=accelerator.tpu is not None,
+        load_format=load_format(settings, hosting),
+        hosting=hosting,
     )
 
 
-def load_format(settings: Settings, accelerator: Accelerator) -> str:
-    """Return how the weights are read: as written, else by the streamer on Cloud Run, else vLLM's own choice."""
+def load_format(settings: Settings, hosting: Hosting) -> str:
+    """Return how the weights are read: as written, else by the streamer from a mounted bucket, else vLLM's own choice."""
     serving = settings.serving
     if serving.load_format is not None:
         return serving.load_format
-    if accelerator.platform is not Platform.CLOUD_RUN or settings.weights.source == "huggingface":
+    if not hosting.mounts_bucket or settings.weights.from_hub:
         return "auto"
     chosen_otherwise = serving.safetensors_load_strategy is not None and settings.weights.access == "mount"
     return "auto" if chosen_otherwise else "runai_streamer"

@@ -404,6 +404,16 @@ class Weights(Group):
     )
     protect: bool = setting(False, "Refuse to delete the bucket with the stack.", True)
 
+    @property
+    def from_hub(self) -> bool:
+        """Whether the server downloads its weights from Hugging Face itself, so that there is no bucket."""
+        return self.source == "huggingface"
+
+    @property
+    def staged(self) -> bool:
+        """Whether the stack copies the weights into a bucket of its own."""
+        return self.source == "bucket"
+
 
 class Access(Group):
     """Who may do what."""

@@ -34,6 +34,10 @@ class Origin(StrEnum):
     PLANNER = "planner"
 
 
+WRITTEN = (Origin.STACK_FILE, Origin.COMMAND_LINE)
+"""Origins of what somebody wrote for this stack."""
+
+
 @dataclass(frozen=True)
 class Resolved:
     """Settings, the origin of every value by its dotted path, and the recipes that were applied."""

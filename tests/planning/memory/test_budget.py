@@ -22,6 +22,7 @@ from infra.planning.memory.budget import (
 )
 from infra.planning.memory.footprint import PINNED_ROUNDING
 from infra.planning.memory.verdict import Verdict, judge
+from infra.planning.server.hosting import Hosting
 from infra.planning.server.server import Server
 
 MODELS = {
@@ -58,13 +59,24 @@ def shape(model: str, accelerator: str, max_model_len: int, utilization: float, 
         "max_num_batched_tokens": 4096 if on_tpu else 8192 if large else 2048,
         "async_scheduling": not on_tpu,
     }
-    return Server(
+    in_memory = changes.pop("staged_in_memory", False)
+    server = Server(
         model=catalog().model(MODELS[model]),
         accelerator=on,
         max_model_len=max_model_len,
         gpu_memory_utilization=utilization,
-        **{**defaults, **changes},
+        **{**defaults, **{key: value for key, value in changes.items() if key != "host_memory_gib"}},
     )
+    return hosted(server, changes.get("host_memory_gib"), in_memory=in_memory)
+
+
+def hosted(server: Server, gib: float | None, *, in_memory: bool = False) -> Server:
+    """The server in a container of `gib`, of which a setting would give more where Cloud Run has limits."""
+    limits = server.accelerator.cloud_run
+    of_setting: dict[str, Any] = (
+        {"memory_setting": "scaling.memoryGib", "most_memory_gib": limits.memory_gib.max} if limits else {}
+    )
+    return replace(server, hosting=Hosting(memory_gib=gib, staged_in_memory=in_memory, **of_setting))
 
 
 FP8_KV = {"kv_cache_dtype": "fp8"}
@@ -245,9 +257,9 @@ class TestHost:
         judged = judge(e4b)
         assert judged.verdict is Verdict.TIGHT
         assert judged.warnings[0].key == "scaling.memoryGib"
-        assert judged.warnings[0].consequence == "Cloud Run could kill the container while it loads."
+        assert judged.warnings[0].consequence == "The container could be killed while it loads."
         assert judged.warnings[0].fix.startswith("Raise it (at most 32), or write serving.loadFormat: safetensors")
-        assert judge(replace(e4b, host_memory_gib=12)).verdict is Verdict.REFUSED
+        assert judge(hosted(e4b, 12)).verdict is Verdict.REFUSED
 
     def test_what_is_pinned_in_host_memory_is_rounded_up_tensor_by_tensor(self) -> None:
         # int4 tensors of a 31B layer with the scales of their groups of 32, as vLLM fuses them
@@ -270,14 +282,14 @@ class TestHost:
             assert taken == pytest.approx(5 * GIB * getattr(PINNED_ROUNDING, end))
 
     def test_offloaded_weights_are_in_host_memory(self) -> None:
-        verdict = judge(replace(BOOTS[4][1], host_memory_gib=16))
+        verdict = judge(hosted(BOOTS[4][1], 16))
         assert verdict.verdict is Verdict.REFUSED
         assert [fault.key for fault in verdict.refusals] == ["scaling.memoryGib"]
 
     def test_a_checkpoint_in_tmpfs_counts_against_the_container(self) -> None:
         staged = shape("12b", "l4", 8192, 0.9, host_memory_gib=32, staged_in_memory=True, **FP8)
         assert judge(staged).verdict is Verdict.TIGHT
-        assert judge(replace(staged, staged_in_memory=False)).verdict is Verdict.FITS
+        assert judge(hosted(staged, 32)).verdict is Verdict.FITS
 
     def test_its_parts_are_listed_as_a_sentence(self) -> None:
         staged = shape("12b", "l4", 8192, 0.9, host_memory_gib=32, staged_in_memory=True, **FP8)
@@ -289,7 +301,7 @@ class TestHost:
         )
 
     def test_nothing_is_judged_where_it_is_unknown(self) -> None:
-        assert judge(replace(BOOTS[4][1], host_memory_gib=None)).verdict is Verdict.FITS
+        assert judge(hosted(BOOTS[4][1], None)).verdict is Verdict.FITS
 
 
 class TestMessages:
@@ -420,7 +432,7 @@ class TestEveryServer:
         budget = device_budget(server)
         peak = budget.construction_peak
         assert peak is not None
-        host = server.host_memory_gib
+        host = server.hosting.memory_gib
         assert (
             peak.low > budget.device_bytes
             or capacity_of(server, 0).min_kv_bytes > budget.kv.high

@@ -2,33 +2,44 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from infra.catalog import GIB, Platform, catalog
+from infra.catalog import GIB, catalog
+from infra.planning.names import names_of
 from infra.planning.performance.startup import (
     RATES,
     StartupEstimate,
     WeightPath,
     estimate_staging,
-    estimate_startup,
     weight_path,
 )
+from infra.planning.platforms.registry import platform_of
+from infra.planning.server.server import Server, server_of
+from infra.planning.settings.declarations import Settings
+from infra.planning.settings.resolve import resolve
 
 NODE_S = 60 + 360
 """Machine and image pull of a TPU node, measured apart from the starts below."""
 
 
+def server(model: str, accelerator: str, *, eager: bool = False, **settings: Any) -> tuple[Settings, Server]:
+    """The settings of a stack, and its server on the platform of the machine."""
+    serving = {"enforceEager": eager, **settings.pop("serving", {})}
+    written = {"model": model, "accelerator": accelerator, "serving": serving, **settings}
+    chosen, machine = resolve(written).settings, catalog().accelerator(accelerator)
+    hosting = platform_of(machine).hosting(chosen, machine, names_of("test", None, None))
+    known = {"vllm_version": "0.32.0", "image_version": "0.32.0"}
+    return chosen, server_of(chosen, catalog().model(model), machine, None, hosting, **known)
+
+
 def start(
     model: str, accelerator: str, path: WeightPath, *, gib: float | None = None, eager: bool = False
 ) -> StartupEstimate:
-    return estimate_startup(
-        catalog().architecture_of(model),
-        catalog().accelerator(accelerator),
-        weight_bytes=catalog().model(model).checkpoint_bytes if gib is None else int(gib * GIB),
-        path=path,
-        enforce_eager=eager,
-        probe_period_s=10,
-    )
+    settings, planned = server(model, accelerator, eager=eager)
+    size = catalog().model(model).checkpoint_bytes if gib is None else int(gib * GIB)
+    return platform_of(planned.accelerator).startup_by(path, settings, planned, size)
 
 
 MEASURED = [
@@ -65,26 +76,32 @@ class TestMeasuredStarts:
 
 class TestPaths:
     @pytest.mark.parametrize(
-        ("platform", "source", "access", "load_format", "strategy", "expected"),
+        ("accelerator", "source", "access", "load_format", "strategy", "expected"),
         [
-            (Platform.CLOUD_RUN, "bucket", "mount", "runai_streamer", None, WeightPath.MOUNT_STREAMER),
-            (Platform.CLOUD_RUN, "bucket", "mount", "auto", "lazy", WeightPath.MOUNT_MMAP),
-            (Platform.CLOUD_RUN, "existing", "mount", "auto", None, WeightPath.MOUNT_MMAP),
-            (Platform.CLOUD_RUN, "bucket", "mount", "safetensors", "prefetch", WeightPath.MOUNT_SEQUENTIAL),
-            (Platform.CLOUD_RUN, "bucket", "stream", "runai_streamer", None, WeightPath.STREAM),
-            (Platform.CLOUD_RUN, "huggingface", "mount", "auto", None, WeightPath.HUGGING_FACE),
-            (Platform.TPU_QUEUED_RESOURCE, "bucket", "mount", "auto", None, WeightPath.BUCKET_COPY),
-            (Platform.TPU_QUEUED_RESOURCE, "huggingface", "mount", "auto", None, WeightPath.HUGGING_FACE),
-            (Platform.COMPUTE_ENGINE, "bucket", "mount", "auto", None, WeightPath.BUCKET_COPY),
+            ("l4", "bucket", "mount", "runai_streamer", None, WeightPath.MOUNT_STREAMER),
+            ("l4", "bucket", "mount", "auto", "lazy", WeightPath.MOUNT_MMAP),
+            ("l4", "existing", "mount", "auto", None, WeightPath.MOUNT_MMAP),
+            ("l4", "bucket", "mount", "safetensors", "prefetch", WeightPath.MOUNT_SEQUENTIAL),
+            ("l4", "bucket", "stream", "runai_streamer", None, WeightPath.STREAM),
+            ("l4", "huggingface", "mount", "auto", None, WeightPath.HUGGING_FACE),
+            ("v6e-4", "bucket", "mount", "auto", None, WeightPath.BUCKET_COPY),
+            ("v6e-4", "huggingface", "mount", "auto", None, WeightPath.HUGGING_FACE),
+            ("g4-1", "bucket", "mount", "auto", None, WeightPath.BUCKET_COPY),
         ],
     )
-    def test_follow_from_the_settings(
-        self, platform: Platform, source: str, access: str, load_format: str, strategy: str | None, expected: WeightPath
+    def test_follow_from_the_settings_and_the_platform(
+        self,
+        accelerator: str,
+        source: str,
+        access: str,
+        load_format: str,
+        strategy: str | None,
+        expected: WeightPath,
     ) -> None:
-        found = weight_path(
-            platform, source=source, access=access, load_format=load_format, safetensors_load_strategy=strategy
-        )
-        assert found is expected
+        weights = {"source": source, "access": access, "bucket": "my-bucket"}
+        serving = {"loadFormat": load_format, "safetensorsLoadStrategy": strategy}
+        settings, planned = server("gemma-4-12b-it", accelerator, weights=weights, serving=serving)
+        assert weight_path(settings, planned) is expected
 
     def test_reading_a_mount_without_the_streamer_is_slower_and_says_what_to_write(self) -> None:
         streamed = start("gemma-4-31b-it-qat-w4a16", "l4", WeightPath.MOUNT_STREAMER)

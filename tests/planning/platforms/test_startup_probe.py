@@ -9,14 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.errors import Fault
-from infra.planning.gateway.service_limits import HttpProbe
+from infra.planning.gateway.service_limits import HttpProbe, check_request_timeout
 from infra.planning.performance.startup import Stage, StartupEstimate, WeightPath
 from infra.planning.platforms.cloud_run.startup_probe import (
     check_probe,
-    check_request_timeout,
     choose_probe,
     deploy_timeout_s,
-    ready_timeout_s,
 )
 from infra.planning.settings.messages import Findings
 from infra.planning.units import Band
@@ -139,8 +137,8 @@ class TestTimeouts:
         assert deploy_timeout_s(choose_probe(slow), slow) == 5100
 
     def test_readiness_waits_ten_minutes_or_twice_the_estimate(self) -> None:
-        assert ready_timeout_s(start(100, 160, 300)) == 600
-        assert ready_timeout_s(start(500, 955, 1500)) == 1920
+        assert start(100, 160, 300).ready_timeout_s == 600
+        assert start(500, 955, 1500).ready_timeout_s == 1920
 
     def test_requests_are_capped_at_an_hour(self) -> None:
         assert check_request_timeout(3600, longest_answer_s=60) == Findings()

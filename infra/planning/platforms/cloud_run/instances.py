@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from infra.catalog import Accelerator, Catalog, CloudRunLimits
-from infra.errors import CatalogError, Fault
+from infra.errors import CatalogError
 from infra.planning.cost.price_lines import MONTH_H, LineItem, price_line
 from infra.planning.gateway.service_limits import HttpProbe
 from infra.planning.performance.startup import StartupEstimate
 from infra.planning.platforms.base import Deployment, QuotaNeed
-from infra.planning.platforms.cloud_run.quota_checks import CPU, MEMORY, check_quotas, update_note
+from infra.planning.platforms.cloud_run.quota_checks import CPU, MEMORY
 from infra.planning.platforms.cloud_run.startup_probe import deploy_timeout_s
 
 
@@ -74,11 +75,15 @@ class InstancesPlan(Deployment):
         for name, size in ((gpus, self.accelerator.devices), (MEMORY, self.memory_gib), (CPU, self.cpu)):
             yield QuotaNeed(facts.quotas[name], self.region, self.max_instances * size)
 
-    def quota_warnings(self, needs: Sequence[QuotaNeed]) -> Iterator[Fault]:
-        return check_quotas(needs, limits_of(self.accelerator), self.max_instances)
+    @property
+    def terms(self) -> str:
+        return "scales to zero, and is paid for only while instances run"
 
-    def quota_notes(self, needs: Sequence[QuotaNeed]) -> Iterator[str]:
-        return update_note(needs)
+    def settings_of(self, replicas: int, requests_each: int) -> Mapping[str, Any]:
+        if replicas == 1:
+            return {}
+        # Without a bound on each, the first instance would take all requests.
+        return {"scaling.maxInstances": replicas, "scaling.concurrency": requests_each}
 
 
 def limits_of(accelerator: Accelerator) -> CloudRunLimits:

@@ -1,4 +1,4 @@
-"""The startup probe of a Cloud Run service, the time-outs around it, and what is wrong with values a user chose.
+"""The startup probe of a Cloud Run service, the time-out around it, and what is wrong with values a user chose.
 
 Limits: cloud.google.com/run/docs/configuring/healthchecks (read 2026-11-21). Older pages, the v2 API reference and an
 API error of 2025-11 still say 240 s for delay and period, so values above that are allowed here with a warning.
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from infra.errors import Fault
-from infra.planning.gateway.service_limits import REQUEST_TIMEOUT_MAX_S, HttpProbe
+from infra.planning.gateway.service_limits import HttpProbe
 from infra.planning.performance.startup import StartupEstimate
 from infra.planning.settings.messages import Findings
 from infra.planning.units import read_duration
@@ -63,35 +63,11 @@ def check_probe(probe: HttpProbe, startup: StartupEstimate) -> Findings:
     return _check_limits(probe) + _check_window(probe, startup)
 
 
-def check_request_timeout(timeout_s: int, *, longest_answer_s: float) -> Findings:
-    """Cloud Run's cap, and whether a typical answer at the planned load is done in time."""
-    key = "scaling.requestTimeout"
-    if timeout_s > REQUEST_TIMEOUT_MAX_S:
-        fault = Fault(
-            key, f"{timeout_s} s is over Cloud Run's 3600 s.", "The deployment would be rejected.", "Write 60m."
-        )
-        return Findings(refusals=(fault,))
-    if longest_answer_s > timeout_s:
-        fact = (
-            f"a typical answer takes about {read_duration(longest_answer_s)}, longer than {read_duration(timeout_s)}."
-        )
-        fix = "Plan for shorter answers (workload.outputTokens) or fewer requests at once (serving.maxNumSeqs)."
-        if longest_answer_s <= REQUEST_TIMEOUT_MAX_S:
-            fix = f"Write at least {math.ceil(longest_answer_s / 60)}m, or plan for shorter answers."
-        return Findings(warnings=(Fault(key, fact, "Cloud Run would cut it off.", fix),))
-    return Findings()
-
-
 def deploy_timeout_s(probe: HttpProbe, startup: StartupEstimate) -> int:
     """Pulumi's time-out for the service: the image's first import, the probe window and a margin, by 5 minutes."""
     first_import = startup.first_deploy.high - startup.from_zero.high
     needed = probe.window_s + first_import + _DEPLOY_MARGIN_S
     return max(_DEPLOY_LEAST_S, 300 * math.ceil(needed / 300))
-
-
-def ready_timeout_s(startup: StartupEstimate) -> int:
-    """How long the serving check waits where nobody said: 10 minutes or twice the start estimate, in whole minutes."""
-    return max(600, 60 * math.ceil(2 * startup.from_zero.mid / 60))
 
 
 def _check_limits(probe: HttpProbe) -> Findings:

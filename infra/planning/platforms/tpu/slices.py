@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from infra.catalog import Accelerator, Catalog
+from infra.catalog import Accelerator, Catalog, TpuLimits
 from infra.errors import CatalogError
 from infra.planning.cost.price_lines import MONTH_H, LineItem, price_line
 from infra.planning.gateway.limits import GatewayPlan, plan_gateway
 from infra.planning.names import region_of
+from infra.planning.performance.startup import StartupEstimate
 from infra.planning.platforms.base import Deployment, QuotaNeed
 from infra.planning.settings.cidr import neighbour
 from infra.planning.settings.declarations import Provisioning, Settings
-from infra.planning.units import parse_duration
+from infra.planning.units import NO_BREAK, parse_duration, read_duration, read_minutes, read_spread, read_usd
+
+SLICE_NAMES = ("blue", "green", "red", "amber", "violet", "teal", "pink", "grey")
+"""Names for slices that nobody named, as many as tpu.slices takes."""
 
 
 @dataclass(frozen=True)
@@ -86,17 +91,79 @@ class SlicesPlan(Deployment):
         for name, place in ((self.quota, self.zone), (regional(self.quota), self.region)):
             yield QuotaNeed(facts.quotas[name], place, self.replicas * self.chips)
 
+    @property
+    def terms(self) -> str:
+        seconds = self.max_run_duration_s
+        lasts = "runs until it is deleted" if seconds is None else f"ends after {read_duration(seconds)}"
+        return f"{self.provisioning}, waits in a queue for capacity, is paid for while it exists and {lasts}"
+
+    def settings_of(self, replicas: int, requests_each: int) -> dict[str, Any]:
+        written: dict[str, Any] = {}
+        if self.gateway.in_flight_limit < requests_each:
+            written["scaling.concurrency"] = requests_each
+        return written | ({"tpu.slices": list(SLICE_NAMES[:replicas])} if replicas > 1 else {})
+
+    def summary(self, usd_per_run: float | None) -> Iterator[tuple[str, str]]:
+        ends = "runs until it is deleted"
+        if self.max_run_duration_s is not None:
+            ends = f"ends after {read_duration(self.max_run_duration_s)}"
+        if usd_per_run is not None:
+            ends += f" ({read_usd(usd_per_run)})"
+        queue = f"queued for at most {read_duration(self.valid_until_duration_s)}"
+        yield "Slices", f"{', '.join(self.names)}: {self.provisioning}, {queue}, {ends}"
+
+    def rows(self, settings: Settings, startup: StartupEstimate) -> Iterator[tuple[str, list[str]]]:
+        yield "Slices", list(self._lines(settings, startup))
+
+    def _lines(self, settings: Settings, startup: StartupEstimate) -> Iterator[str]:
+        lasts = "until deleted" if self.max_run_duration_s is None else read_duration(self.max_run_duration_s)
+        lasts += " or taken back" if self.provisioning == "spot" else ""
+        yield (
+            f"{', '.join(self.names)}: {self.provisioning}, {lasts}; queued for at most "
+            f"{read_duration(self.valid_until_duration_s)}, `pulumi up` waits {read_duration(self.wait_for_capacity_s)}"
+        )
+        yield f"machines in {self.subnet_cidr}, the range beside the gateway's {settings.network.subnet_cidr}"
+        yield f"the gateway admits {self.gateway.in_flight_limit} requests at once, and answers 429 to the next"
+        spread = read_spread(startup.restart, read_minutes).replace(NO_BREAK, " ")
+        one = f"≈ {read_duration(startup.restart.mid)} {spread}"
+        if self.replicas == 1:
+            yield f"a changed flag is an outage of {one}: the server loads and compiles anew"
+        elif settings.access.ingress == "internal":
+            yield f"a changed flag is an outage of {one}: no slice waits for another one that cannot be checked from outside"
+        else:
+            yield f"a changed flag takes {one} a slice, one after the other; the rest goes on serving"
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "slices": {
+                "names": list(self.names),
+                "provisioning": self.provisioning,
+                "chips": self.chips,
+                "quota": self.quota,
+                "validUntilDurationS": self.valid_until_duration_s,
+                "maxRunDurationS": self.max_run_duration_s,
+                "waitForCapacityS": self.wait_for_capacity_s,
+                "subnetCidr": self.subnet_cidr,
+                "gatewayInFlightLimit": self.gateway.in_flight_limit,
+            }
+        }
+
 
 def regional(quota: str) -> str:
     """Return the twin of a quota that counts a whole region; the TPU API asks both."""
     return quota.replace("PerZone", "PerRegion")
 
 
-def plan_slices(settings: Settings, accelerator: Accelerator, *, gateway_region: str) -> SlicesPlan:
-    """Return the slices of a stack. Raises CatalogError for a machine whose row has no limits of the TPU API."""
-    limits, tpu = accelerator.tpu, settings.tpu
-    if limits is None:
+def limits_of(accelerator: Accelerator) -> TpuLimits:
+    """Return what the TPU API is asked for. Raises CatalogError for a machine whose row does not say."""
+    if accelerator.tpu is None:
         raise CatalogError(f"accelerators.{accelerator.id} is a TPU and has no limits of the TPU API")
+    return accelerator.tpu
+
+
+def plan_slices(settings: Settings, accelerator: Accelerator, *, gateway_region: str) -> SlicesPlan:
+    """Return the slices that the settings ask for."""
+    limits, tpu = limits_of(accelerator), settings.tpu
     flex = tpu.provisioning == "flex-start"
     return SlicesPlan(
         names=tpu.slices,

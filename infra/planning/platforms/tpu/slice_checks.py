@@ -1,23 +1,22 @@
-"""What is known not to work, or to be wasted, with TPU slices: durations, addresses, and what their gateway lets in."""
+"""What is known not to work, or to be wasted, with TPU slices: zones, durations, addresses, and what their gateway lets in."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Network
 
+from infra.catalog import Accelerator, catalog
 from infra.errors import Fault
-from infra.planning.checks.combination import TEMPERATE_CONCURRENCY
 from infra.planning.gateway.limits import MOST_IN_FLIGHT
+from infra.planning.gateway.service_limits import TEMPERATE_CONCURRENCY
 from infra.planning.performance.startup import StartupEstimate
-from infra.planning.platforms.tpu.slices import SlicesPlan
+from infra.planning.platforms.tpu.slices import SlicesPlan, limits_of
 from infra.planning.settings.cidr import DOCKER, is_private
 from infra.planning.settings.declarations import Settings
 from infra.planning.settings.messages import Findings
-from infra.planning.settings.resolve import Origin
+from infra.planning.settings.resolve import WRITTEN, Origin
 from infra.planning.units import parse_duration, read_duration, spell_duration
-
-WRITTEN = (Origin.STACK_FILE, Origin.COMMAND_LINE)
-"""Origins of what somebody wrote for this stack."""
 
 _FLEX_START_S = (600, 7 * 86_400)
 _SHORTEST_QUEUE_S = 60
@@ -35,12 +34,49 @@ def check_slices(
     """Everything about the slices that does not depend on the model but for the time it takes to start."""
     refusals = (*_run_duration(settings, slices, startup), *_validity(settings), *_ranges(settings, slices))
     warnings = (
+        *_gateway_region(settings, slices),
         *_short_run(settings, slices, startup),
         *_no_end(settings, slices, origins),
         *_waiting(settings, slices),
         *_in_flight(settings, slices, max_num_seqs),
     )
     return Findings(refusals, warnings)
+
+
+def check_zone(settings: Settings, accelerator: Accelerator, zone: str) -> Findings:
+    """Refuse a zone where Google was seen to refuse flex-start, and warn where nobody is known to have asked for it: the
+    answer costs nothing."""
+    limits = limits_of(accelerator)
+    if settings.tpu.provisioning != "flex-start" or zone not in accelerator.locations:
+        return Findings()
+    seen = ", ".join(limits.flex_start_zones)
+    if zone in limits.flex_start_refused_zones:
+        fact = f"Google was seen to refuse flex-start requests for TPU v6e in {zone}."
+        fix = f"Write one of: {seen}, or another tpu.provisioning."
+        return Findings((Fault("tpu.zone", fact, "The TPU API would refuse this one too.", fix),))
+    if zone in limits.flex_start_zones:
+        return Findings()
+    fact = f"whether {zone} takes flex-start requests is not known: nobody was seen to ask."
+    consequence = "If it does not, the TPU API says so within seconds, and no slice is paid for."
+    return Findings(warnings=(Fault("tpu.zone", fact, consequence, f"Seen to take them: {seen}."),))
+
+
+def _gateway_region(settings: Settings, slices: SlicesPlan) -> Iterator[Fault]:
+    """Warn of a region in which nothing of the catalog is: whether the gateway can be there was not checked."""
+    if settings.region is None or settings.region in _known_regions():
+        return
+    fact = f"{settings.region} is in no row of the catalog, so whether Cloud Run is there was not checked."
+    consequence = "If it is not, the gateway's deployment is refused."
+    fix = f"Leave it out for {slices.region}, or look it up with: gcloud run regions list."
+    yield Fault("region", fact, consequence, fix)
+
+
+def _known_regions() -> set[str]:
+    """Return the regions in which some accelerator or price of the catalog is: some of Google's, not all."""
+    facts = catalog()
+    places = {place for one in facts.accelerators.values() for place in (*one.locations, *one.invited_locations)}
+    priced = {price.region for price in facts.prices if price.region}
+    return priced | {re.sub(r"-[a-z]$", "", place) for place in places}
 
 
 def _run_duration(settings: Settings, slices: SlicesPlan, startup: StartupEstimate) -> Iterator[Fault]:
