@@ -82,7 +82,7 @@ def _plan() -> str:
 
 
 def _stacks() -> str:
-    rows = json.loads(output("stacks", "--json"))
+    rows = json.loads(output("stacks", "--json"))["stacks"]
     lines = [
         "| stack | model | machine | where | verdict | KV cache, tokens | $/hour running |",
         "|---|---|---|---|---|---|---|",

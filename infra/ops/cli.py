@@ -151,6 +151,30 @@ def stacks(as_json: AsJson = False) -> None:
     show_stacks(as_json=as_json)
 
 
+@app.command(epilog=_examples("models", "models --json"))
+def models(as_json: AsJson = False) -> None:
+    """List the models that there are.
+
+    One line each: parameters, weights, longest context, and the cheapest machine that it can be deployed on at the
+    defaults.
+    """
+    from infra.ops.commands.catalog_lists import show_models
+
+    show_models(as_json=as_json)
+
+
+@app.command(epilog=_examples("machines", "machines --json"))
+def machines(as_json: AsJson = False) -> None:
+    """List the machines that there are.
+
+    One line each: devices and their memory, $/hour, platform, where it is, and the largest model that fits at the
+    defaults.
+    """
+    from infra.ops.commands.catalog_lists import show_machines
+
+    show_machines(as_json=as_json)
+
+
 @app.command(
     epilog=_examples(
         "explain serving.maxModelLen", "explain tpu", "explain", "explain gemma-4-31b-it", "explain --max-model-len"
@@ -224,12 +248,13 @@ def status(stack: Stack, as_json: AsJson = False) -> None:
     show_status(stack, as_json=as_json)
 
 
-@app.command(epilog=_examples("pin", "pin gpu gemma-4-12b-it-qat-w4a16"))
+@app.command(epilog=_examples("pin", "pin gpu gemma-4-12b-it-qat-w4a16", "pin --json"))
 def pin(
     names: Annotated[
         list[str] | None,
         typer.Argument(help="Ids of images, models or assistants; default: all.", autocompletion=_offer("pins")),
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Fix images and models to what they are now.
 
@@ -238,7 +263,7 @@ def pin(
     """
     from infra.ops.commands.pin import pin as pin_all
 
-    if pin_all(names or []):
+    if pin_all(names or [], as_json=as_json):
         raise typer.Exit(1)
 
 

@@ -60,13 +60,26 @@ class Candidate:
 
     @property
     def tokens_per_second(self) -> Band:
-        """All replicas, each with its share of the users."""
+        """All replicas, each with its share of the users, whose prompts are cached."""
         return self.rate.total.times(self.replicas)
 
     @property
+    def tokens_per_second_new_prompts(self) -> Band:
+        """All replicas, each with its share of the users, whose prompts are new."""
+        return self.rate.with_new_prompts.times(self.replicas)
+
+    @property
     def usd_per_million(self) -> Band:
-        """Dollars for a million output tokens while all users ask."""
-        return self.tokens_per_second.dividing(1e6 * self.usd_per_hour / 3600)
+        """Dollars for a million output tokens while all users ask with cached prompts."""
+        return self._usd_per_million(self.tokens_per_second)
+
+    @property
+    def usd_per_million_new_prompts(self) -> Band:
+        """Dollars for a million output tokens while all users ask with new prompts."""
+        return self._usd_per_million(self.tokens_per_second_new_prompts)
+
+    def _usd_per_million(self, tokens_per_second: Band) -> Band:
+        return tokens_per_second.dividing(1e6 * self.usd_per_hour / 3600)
 
     @property
     def holds(self) -> int:

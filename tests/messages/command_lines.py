@@ -23,7 +23,7 @@ COMMAND_LINES: Mapping[str, tuple[Case, ...]] = {
         Case("up l4", 2, ("up",)),
         Case("logs l4", 2, ("logs",)),
         Case("list", 2, ("list",)),
-        Case("models", 2, ("models",)),
+        Case("gpus", 2, ("gpus",)),
         Case("cost l4", 2, ("cost",)),
         Case("plan -s l4", 2, ("-s",)),
         Case("plan STACK=l4", 2, ("stack",), meant="l4"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import re
@@ -12,14 +14,16 @@ from pathlib import Path
 import pytest
 import yaml
 
+from infra.catalog import catalog
 from infra.errors import GoogleError
+from infra.ops.cli import run
 from infra.planning.planner import make_plan
 from infra.planning.settings.paths import known_paths
 from infra.planning.settings.stackfile import read_stack, stack_names
 from infra.planning.units import read_rate, read_usd
 from tests.projects import ROOT, Capture, Command, command, write_stack
 
-VERBS = ("plan", "stacks", "explain", "recommend")
+VERBS = ("plan", "stacks", "models", "machines", "explain", "recommend")
 
 
 @pytest.fixture
@@ -201,13 +205,72 @@ class TestPlan:
 
 class TestStacks:
     def test_there_is_a_line_for_every_file(self, gemma4: Command) -> None:
-        rows = gemma4("stacks", "--json").data
+        rows = gemma4("stacks", "--json").data["stacks"]
         assert [row["stack"] for row in rows] == stack_names(ROOT)
         for row in rows:
             plan = make_plan(row["stack"], read_stack(ROOT, row["stack"]).settings)
             assert (row["kvTokens"], row["verdict"]) == (plan.capacity.tokens, plan.verdict.value)
         shown = gemma4("stacks").out
         assert all(row["model"] in shown and row["accelerator"] in shown for row in rows)
+
+
+class TestModelsAndMachines:
+    def test_there_is_a_line_for_every_model_and_every_machine(self, gemma4: Command) -> None:
+        for verb, ids in (("models", catalog().models), ("machines", catalog().accelerators)):
+            data = gemma4(verb, "--json").data
+            assert (data["schema"], [row["id"] for row in data[verb]]) == (1, list(ids))
+            lines = gemma4(verb).out.splitlines()
+            assert all(any(line.startswith(f"{one} ") for line in lines) for one in ids)
+
+    def test_the_cheapest_machine_of_a_model_is_one_that_it_fits_and_nothing_is_cheaper(self, gemma4: Command) -> None:
+        for row in gemma4("models", "--json").data["models"]:
+            plans = {one: make_plan("x", {"model": row["id"], "accelerator": one}) for one in catalog().accelerators}
+            fits = [one for one, plan in plans.items() if not plan.refused and plan.accelerator.deployable]
+            assert row["fitsOn"] == fits
+            assert row["usdPerHour"] == pytest.approx(min(plans[one].cost.usd_per_hour for one in fits))
+            assert plans[row["cheapestMachine"]].cost.usd_per_hour == pytest.approx(row["usdPerHour"])
+
+    def test_a_machine_lists_the_models_that_fit_it_the_largest_first(self, gemma4: Command) -> None:
+        for row in gemma4("machines", "--json").data["machines"]:
+            sizes = [catalog().architecture_of(model).parameters.total for model in row["models"]]
+            assert sizes == sorted(sizes, reverse=True)
+            refused = {m: make_plan("x", {"model": m, "accelerator": row["id"]}).refused for m in catalog().models}
+            assert set(row["models"]) == {model for model, no in refused.items() if not no}
+
+
+FIGURES = {
+    "stacks": ("usdPerHour", "kvTokens", "requestsHeld"),
+    "recommend": ("usdPerHour", "holds"),
+    "models": ("usdPerHour", "largestMaxModelLen"),
+    "machines": ("usdPerHour", "devices"),
+}
+
+
+@pytest.mark.parametrize("verb", FIGURES)
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_no_table_loses_a_figure_in_a_terminal(
+    gemma4: Command, monkeypatch: pytest.MonkeyPatch, verb: str, width: int
+) -> None:
+    rows = next(value for value in gemma4(verb, "--json").data.values() if isinstance(value, list))
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", str(width))
+    shown = re.sub(r"\x1b\[[\d;]*m", "", run_shown(verb))
+    assert max(map(len, shown.splitlines())) <= width
+    assert "…" not in shown
+    for row in rows:
+        for key in FIGURES[verb]:
+            figure = f"{row[key]:,.2f}" if key.startswith("usd") else f"{row[key]:,}"
+            assert re.search(rf"(?<![\d.,]){re.escape(figure)}(?![\d.,])", shown), (row, key)
+
+
+def run_shown(*words: str) -> str:
+    """What a command line prints, colours included."""
+    printed = io.StringIO()
+    printed.isatty = lambda: True  # type: ignore[method-assign]
+    with contextlib.redirect_stdout(printed):
+        assert run(words) == 0
+    return printed.getvalue()
 
 
 class TestExplain:
@@ -219,7 +282,7 @@ class TestExplain:
         assert all("object at" not in line and "typing." not in line for line in answer.out.splitlines())
 
     def test_the_line_to_copy_is_one_that_a_stack_file_takes(self, gemma4: Command, tmp_path: Path) -> None:
-        for row in gemma4("explain", "--json").data:
+        for row in gemma4("explain", "--json").data["terms"]:
             if row["type"] == "group" or row["example"] is None:
                 continue
             shown = gemma4("explain", row["key"]).out
@@ -230,11 +293,11 @@ class TestExplain:
 
     def test_without_a_key_all_are_listed_with_default_and_meaning(self, gemma4: Command) -> None:
         shown = gemma4("explain").out
-        groups = {row["key"] for row in gemma4("explain", "--json").data if row["type"] == "group"}
+        groups = {row["key"] for row in gemma4("explain", "--json").data["terms"] if row["type"] == "group"}
         assert all(path in shown for path, _ in known_paths() if path not in groups)
 
     def test_as_data_it_is_whole(self, gemma4: Command) -> None:
-        rows = gemma4("explain", "--json").data
+        rows = gemma4("explain", "--json").data["terms"]
         assert [row["key"] for row in rows] == [path for path, _ in known_paths()]
 
 
@@ -260,15 +323,21 @@ class TestRecommend:
         row = next(line for line in shown.splitlines() if line.startswith(f"{one['model']} "))
         assert row.split() == [
             one["model"],
-            one["accelerator"],
-            str(one["replicas"]),
+            *(str(one["replicas"]), "×", one["accelerator"]),
             f"{one['usdPerHour']:.2f}",
-            *("≈", read_rate(one["tokensPerSecondEach"]["mid"])),
-            *("≈", read_rate(one["tokensPerSecond"]["mid"])),
-            *("≈", read_usd(one["usdPerMillionOutputTokens"]["mid"])),
+            read_rate(one["tokensPerSecondEach"]["mid"]),
+            read_rate(one["withNewPrompts"]["mid"]),
+            read_usd(one["usdPerMillionOutputTokensWithNewPrompts"]["mid"]).removeprefix("$"),
             str(one["holds"]),
             one["measured"],
         ]
+
+    def test_cached_prompts_are_never_slower_or_dearer_than_new_ones(self, gemma4: Command) -> None:
+        for one in gemma4("recommend", "--users", "8", "--top", "50", "--json").data["candidates"]:
+            assert one["tokensPerSecond"]["mid"] > one["withNewPrompts"]["mid"]
+            price = one["usdPerMillionOutputTokensWithNewPrompts"]["mid"]
+            assert price > one["usdPerMillionOutputTokens"]["mid"]
+            assert price == pytest.approx(one["usdPerHour"] * 1e6 / 3600 / one["withNewPrompts"]["mid"])
 
     def test_what_queues_and_ends_or_scales_to_zero_is_said(self, gemma4: Command) -> None:
         shown = " ".join(gemma4("recommend", "--model", "31b", "--users", "2", "--top", "20").out.split())

@@ -6,11 +6,12 @@ import json
 from typing import Any, get_args
 
 from pydantic import BaseModel
-from rich.table import Table
 from rich.text import Text
 
 from infra.errors import SettingsError
 from infra.ops.commands.explain_terms import choices, known_words, word_rows
+from infra.ops.terminal.output import print_json
+from infra.planning.report.tables import Column, FittedTable
 from infra.planning.report.terminal import show
 from infra.planning.settings.declarations import SECRET_KEY
 from infra.planning.settings.paths import known_paths, subgroup
@@ -30,7 +31,7 @@ def show_setting(key: str, *, as_json: bool) -> None:
         hint = f"Did you mean {last[0]}?" if last else did_you_mean(key, known_words())
         raise SettingsError.of(key, "no such setting.", fix=hint or "List them all with: gemma4 explain")
     if as_json:
-        print(json.dumps(described, indent=2))
+        print_json({"terms": described})
     elif len(described) == 1:
         _show_one(described[0])
     else:
@@ -70,13 +71,8 @@ def _show_one(row: dict[str, Any]) -> None:
 
 
 def _show_table(rows: list[dict[str, Any]]) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("setting", no_wrap=True)
-    for column in ("default", "meaning"):
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(row["key"], Text(_default(row)), Text(row["meaning"]))
-    show(table)
+    columns = [Column("setting"), Column("default"), Column("meaning", folds=True)]
+    show(FittedTable(columns, [(row["key"], _default(row), row["meaning"]) for row in rows]))
 
 
 def _default(row: dict[str, Any]) -> str:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from infra.errors import Gemma4Error, SettingsError
 from infra.ops.plan_inputs import CHECKOUT, Planned, plan_stack, project_root, saved_plan
+from infra.ops.terminal.output import print_json
 from infra.planning.report.resources import ResourceList
 from infra.planning.settings.stackfile import stack_names
+from infra.planning.units import exact
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 Part = Literal["screen", "full", "command", "resources", "notes", "json", "markdown"]
 """What of a plan is printed."""
@@ -105,28 +110,39 @@ def show_stacks(*, as_json: bool) -> None:
     root = project_root()
     rows = [_stack_row(name, root) for name in stack_names(root)]
     if as_json:
-        print(json.dumps(rows, indent=2))
+        print_json({"stacks": rows})
         return
-    from rich.table import Table
+    from infra.planning.report.tables import Column, FittedTable
+    from infra.planning.report.terminal import show
 
-    from infra.planning.report.terminal import Fitting, show
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("stack", "model", "accelerator", "where", "verdict"):
-        table.add_column(column, no_wrap=True, overflow="fold")
-    for column in ("KV tokens", "$/hour"):
-        table.add_column(column, justify="right")
-    for row in rows:
-        if "error" not in row:
-            verdict = f"{row['verdict']}{'' if row['deployable'] else ', plan only'}"
-            tokens = "" if row["kvTokens"] is None else f"≈ {row['kvTokens']:,}"
-            price = f"{row['usdPerHour']:.2f}"
-            words = (str(row[key]) for key in ("stack", "model", "accelerator", "location"))
-            table.add_row(*words, verdict, tokens, price)
-    show(Fitting(table), *(f"{row['stack']}: {row['error']}" for row in rows if "error" in row))
+    columns = [Column("stack"), Column("model"), Column("machine", spare=2), Column("where", spare=3)]
+    columns += [Column("verdict", spare=1), Column("≈ requests\nheld", figures=True)]
+    columns += [Column("≈ KV\ntokens", figures=True), Column("$/hour", figures=True)]
+    planned = [row for row in rows if "error" not in row]
+    marks = (
+        []
+        if all(row["deployable"] for row in planned)
+        else ["* planned and priced only: nothing here deploys to it yet"]
+    )
+    bare = ", ".join(row["stack"] for row in planned if not row["deployable"])
+    marks = [f"{bare}: planned and priced only, nothing here deploys to such a machine yet."] if bare else []
+    errors = [f"{row['stack']}: {row['error']}" for row in rows if "error" in row]
+    show(*([FittedTable(columns, [_stack_cells(row) for row in planned])] if planned else []), *marks, *errors)
 
 
-def _stack_row(name: str, root: Path) -> dict[str, object]:
+def _stack_cells(row: Mapping[str, Any]) -> list[Text | str]:
+    """Return the cells of a stack that could be planned; a refused one holds nothing."""
+    from rich.text import Text
+
+    from infra.planning.report.rows import VERDICTS
+
+    held, tokens = ("" if row[key] is None else f"{row[key]:,}" for key in ("requestsHeld", "kvTokens"))
+    verdict = Text(str(row["verdict"]), style=VERDICTS[row["verdict"]])
+    price = f"{row['usdPerHour']:,.2f}"
+    return [row["stack"], row["model"], row["accelerator"], row["location"], verdict, held, tokens, price]
+
+
+def _stack_row(name: str, root: Path) -> dict[str, Any]:
     try:
         plan = plan_stack(name, root=root).plan
     except Gemma4Error as error:
@@ -138,6 +154,7 @@ def _stack_row(name: str, root: Path) -> dict[str, object]:
         "location": plan.zone or plan.region,
         "verdict": plan.verdict.value,
         "deployable": plan.accelerator.deployable,
+        "requestsHeld": None if plan.refused else plan.requests_held,
         "kvTokens": None if plan.refused else plan.capacity.tokens,
-        "usdPerHour": round(plan.cost.usd_per_hour, 4),
+        "usdPerHour": exact(plan.cost.usd_per_hour),
     }

@@ -6,14 +6,13 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rich.table import Table
-
 from infra.ops.terminal.output import print_json
 from infra.planning.memory.verdict import Verdict
 from infra.planning.performance.speed import reported_peak
 from infra.planning.recommend import Candidate, Need, Recommendation, recommend
-from infra.planning.report.terminal import Fitting, show
-from infra.planning.units import exact, exact_band, read_rate, read_usd
+from infra.planning.report.tables import Column, FittedTable
+from infra.planning.report.terminal import show
+from infra.planning.units import counted, exact, exact_band, read_rate, read_usd
 
 
 def show_recommendations(need: Need, *, top: int, as_json: bool) -> bool:
@@ -36,22 +35,44 @@ def show_recommendations(need: Need, *, top: int, as_json: bool) -> bool:
 
 
 def _show(need: Need, found: Recommendation, top: int) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("model", no_wrap=True, overflow="fold")
-    table.add_column("accelerator", no_wrap=True, overflow="fold")
-    for column in ("replicas", "$/hour", "tok/s each", "tok/s in all", "$/M tokens", "holds"):
-        table.add_column(column, justify="right")
-    table.add_column("measured")
-    for candidate in found.candidates[:top]:
-        table.add_row(*_row(candidate))
-    shape = f"prompts of {need.prompt_tokens:,} and answers of {need.output_tokens:,}"
-    users = f"{need.users:,} user{'' if need.users == 1 else 's'}"
-    show(f"{users}, {need.context:,} tokens of context, {shape}", Fitting(table), *_below(found, top))
-
-
-def _below(found: Recommendation, top: int) -> Iterator[str]:
     shown = found.candidates[:top]
-    yield "Speeds and $/M tokens are predictions: ±20 % dense, ±35 % 26B-A4B, more where the plan says so."
+    shape = f"prompts of {need.prompt_tokens:,} and answers of {need.output_tokens:,}"
+    head = f"{counted(need.users, 'user')}, {need.context:,} tokens of context, {shape}"
+    show(head, FittedTable(_COLUMNS, [_row(candidate) for candidate in shown]), *_below(found, shown))
+
+
+_COLUMNS = (
+    Column("model"),
+    Column("machine"),
+    Column("$/hour", figures=True),
+    Column("≈ tok/s\neach", figures=True),
+    Column("≈ tok/s\nin all", figures=True),
+    Column("≈ $/M\ntokens", figures=True),
+    Column("holds", figures=True),
+    Column("measured", spare=1),
+)
+
+
+def _row(candidate: Candidate) -> list[str]:
+    machine = candidate.plan.accelerator
+    copies = f"{candidate.replicas} × " if candidate.replicas > 1 else ""
+    return [
+        candidate.plan.model.id,
+        f"{copies}{machine.id}{'' if machine.deployable else ' *'}",
+        f"{candidate.usd_per_hour:,.2f}",
+        read_rate(candidate.rate.per_stream.mid),
+        read_rate(candidate.tokens_per_second_new_prompts.mid),
+        read_usd(candidate.usd_per_million_new_prompts.mid).removeprefix("$"),
+        f"{candidate.holds:,}",
+        candidate.measured,
+    ]
+
+
+def _below(found: Recommendation, shown: Sequence[Candidate]) -> Iterator[str]:
+    yield (
+        "Predictions: ±20 % dense, ±35 % 26B-A4B, more where the plan says so. each: an answer while it streams, prompts "
+        "cached; in all and $/M: every request with a new prompt. holds: requests at once."
+    )
     yield "measured: somebody measured the speed of these settings at such a load (speed), saw them run (ran), or neither (no)."
     yield from _terms(shown)
     yield from _peaks(shown)
@@ -61,8 +82,8 @@ def _below(found: Recommendation, top: int) -> Iterator[str]:
         yield f"May not fit, by the errors of the prediction: {tight}."
     if wanting := _named(one for one in shown if any(need.beyond_default() for need in one.plan.quotas)):
         yield f"More than a new project's usual quotas hold, so ask Google for more first: {wanting}."
-    if len(found.candidates) > top:
-        yield f"{len(found.candidates) - top} more: --top {len(found.candidates)}"
+    if more := len(found.candidates) - len(shown):
+        yield f"{more} more: --top {len(found.candidates)}"
     if found.rejected:
         yield f"Left out: {_why(found)}"
     first = found.candidates[0]
@@ -127,21 +148,6 @@ def _yaml(values: dict[str, Any], indent: str) -> Iterator[str]:
             yield f"{indent}{key}: {json.dumps(value) if isinstance(value, list) else value}"
 
 
-def _row(candidate: Candidate) -> list[str]:
-    plan = candidate.plan
-    return [
-        plan.model.id,
-        plan.accelerator.id + ("" if plan.accelerator.deployable else " *"),
-        str(candidate.replicas),
-        f"{candidate.usd_per_hour:.2f}",
-        f"≈ {read_rate(candidate.rate.per_stream.mid)}",
-        f"≈ {read_rate(candidate.tokens_per_second.mid)}",
-        f"≈ {read_usd(candidate.usd_per_million.mid)}",
-        str(candidate.holds),
-        candidate.measured,
-    ]
-
-
 def _why(found: Recommendation) -> str:
     reasons = [f"{count} {reason}{_at_least(found, reason)}" for reason, count in found.rejected.items()]
     most = f"; the most that one of these would hold is about {found.most_users:,} users" if found.most_users else ""
@@ -167,7 +173,9 @@ def _data(candidate: Candidate) -> dict[str, Any]:
         "usersPerReplica": candidate.rate.requests,
         "tokensPerSecondEach": exact_band(candidate.rate.per_stream),
         "tokensPerSecond": exact_band(candidate.tokens_per_second),
+        "withNewPrompts": exact_band(candidate.tokens_per_second_new_prompts),
         "usdPerMillionOutputTokens": exact_band(candidate.usd_per_million),
+        "usdPerMillionOutputTokensWithNewPrompts": exact_band(candidate.usd_per_million_new_prompts),
         "holds": candidate.holds,
         "measured": candidate.measured,
         "scalesToZero": plan.platform.scales_to_zero,

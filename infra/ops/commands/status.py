@@ -10,12 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
 from infra.errors import Gemma4Error
 from infra.ops.plan_inputs import plan_stack, project_root
 from infra.ops.terminal.output import print_json
 from infra.planning.plan import Plan
+from infra.planning.report.tables import Column, FittedTable
 from infra.planning.report.terminal import show
 from infra.planning.units import read_rate, read_seconds
 
@@ -93,24 +92,23 @@ def _show(plan: Plan, check: Mapping[str, Any]) -> None:
         return
     if check["spec"] != plan.command.spec_hash:
         show(f"  the files here plan {plan.command.spec_hash}, deployed is {check['spec']}: run pulumi up")
-    table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
-    for column in ("", "predicted", "measured"):
-        table.add_column(column)
     measured = result["kv_tokens"]
-    table.add_row(
-        "  KV cache",
-        f"≈ {int(result['predicted_kv_tokens']):,} tokens",
-        f"{int(measured):,}" if measured else "unknown",
-    )
-    predicted, took = f"≈ {read_seconds(plan.speed.ttft_s.mid)} without network", f"{result['ttft_s']:.2f} s through it"
-    table.add_row("  first token", predicted, took)
-    table.add_row(
-        "  alone", f"≈ {read_rate(plan.speed.alone.total.mid)} tok/s", f"{read_rate(result['tokens_per_second'])} tok/s"
-    )
-    table.add_row(
-        "  ready", f"≈ {plan.startup.from_zero.mid:.0f} s from zero", f"after {result['ready_s']:.0f} s of waiting"
-    )
-    show(table)
+    alone = plan.speed.alone.total  # its own prompt has been read when the first token comes
+    rows = [
+        (
+            "KV cache",
+            f"≈ {int(result['predicted_kv_tokens']):,} tokens",
+            f"{int(measured):,}" if measured else "unknown",
+        ),
+        (
+            "first token",
+            f"≈ {read_seconds(plan.speed.ttft_s.mid)} without network",
+            f"{result['ttft_s']:.2f} s through it",
+        ),
+        ("alone", f"≈ {read_rate(alone.mid)} tok/s", f"{read_rate(result['tokens_per_second'])} tok/s"),
+        ("ready", f"≈ {plan.startup.from_zero.mid:,.0f} s from zero", f"after {result['ready_s']:,.0f} s of waiting"),
+    ]
+    show(FittedTable([Column(""), Column("predicted"), Column("measured")], rows))
     show(f"  vLLM {result['vllm_version']}, planned {plan.server.image_version or 'whatever the image holds'}")
     for note in result["notes"]:
         show(f"  note: {note}")

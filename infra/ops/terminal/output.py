@@ -1,4 +1,4 @@
-"""How the commands print: tables that fit a terminal, and data whose keys are camelCase like those of a plan."""
+"""How the commands print data: under the number of a schema, with camelCase keys like those of a plan."""
 
 from __future__ import annotations
 
@@ -7,17 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from pydantic.alias_generators import to_camel
-from rich.table import Table
 
 SCHEMA = 1
-
-
-def table(*columns: str) -> Table:
-    """An empty table without lines."""
-    made = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        made.add_column(column)
-    return made
 
 
 def print_json(data: Mapping[str, Any]) -> None:

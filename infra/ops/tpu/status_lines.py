@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rich.console import RenderableType
+
 from infra.ops.tpu.next_step import when
 from infra.ops.tpu.orphans import Orphans
 from infra.ops.tpu.slice_status import SliceStatus
+from infra.planning.report.tables import labelled
 from infra.planning.units import read_duration
 
 
-def status_lines(one: SliceStatus) -> Iterator[str]:
+def status_lines(one: SliceStatus) -> Iterator[RenderableType]:
     """Yield the lines of one slice: what Google says, what its machine says, and what to do."""
     yield f"{one.name}  ({one.id})"
     yield _line("queue", _queue(one))
@@ -27,7 +30,7 @@ def status_lines(one: SliceStatus) -> Iterator[str]:
     yield _line("next", one.next)
 
 
-def orphan_lines(orphans: Orphans) -> Iterator[str]:
+def orphan_lines(orphans: Orphans) -> Iterator[RenderableType]:
     """Yield the lines of all orphans, and of the zones that could not be asked for them."""
     for one in orphans.found:
         yield f"{one.id} in {one.zone}"
@@ -36,8 +39,8 @@ def orphan_lines(orphans: Orphans) -> Iterator[str]:
     yield from (f"Not asked: {gap}" for gap in orphans.gaps)
 
 
-def _line(head: str, text: str) -> str:
-    return f"  {head:<12}{text}"
+def _line(head: str, text: str) -> RenderableType:
+    return labelled([(f"  {head}", text)], 12)
 
 
 def _queue(one: SliceStatus) -> str:

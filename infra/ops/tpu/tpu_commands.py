@@ -10,7 +10,7 @@ from infra.catalog import Accelerator, catalog
 from infra.errors import GoogleError, SettingsError
 from infra.ops.google_access import google_session
 from infra.ops.plan_inputs import plan_stack, project_root
-from infra.ops.terminal.output import camel, print_json, table
+from infra.ops.terminal.output import camel, print_json
 from infra.ops.tpu.ended_requests import EndedRequests, delete_ended_request, find_ended_requests, is_owned
 from infra.ops.tpu.orphans import find_orphans
 from infra.ops.tpu.read_slices import slice_statuses
@@ -18,7 +18,8 @@ from infra.ops.tpu.status_lines import orphan_lines, status_lines
 from infra.ops.tpu.zone_survey import Survey, ZoneRow, chips_of, survey
 from infra.planning.plan import Plan
 from infra.planning.platforms.tpu.slices import SlicesPlan, plan_slices
-from infra.planning.report.terminal import Fitting, show
+from infra.planning.report.tables import Column, FittedTable
+from infra.planning.report.terminal import show
 from infra.planning.settings.stackfile import StackFile, read_stack
 
 
@@ -133,12 +134,11 @@ def _capacity(stack: str | None, accelerator: str | None) -> _Capacity:
 
 
 def _print_zones(capacity: _Capacity, found: Survey) -> None:
-    rows = table("zone", "flex-start")
-    for column in ("quota, chips", "held", "of region", "held", f"room for {capacity.accelerator.id}"):
-        rows.add_column(column, justify="right")
-    for row in found.rows:
-        rows.add_row(*_zone_cells(row, capacity.accelerator))
-    parts: list[Any] = [Fitting(rows) if found.rows else f"No zone lists {capacity.accelerator.id}."]
+    columns = [Column("zone"), Column("flex-start", spare=1)]
+    figures = ("quota,\nchips", "held", "of\nregion", "held", f"room for\n{capacity.accelerator.id}")
+    columns += [Column(name, figures=True) for name in figures]
+    rows = [_zone_cells(row, capacity.accelerator) for row in found.rows]
+    parts: list[Any] = [FittedTable(columns, rows) if rows else f"No zone lists {capacity.accelerator.id}."]
     parts += [f"Unknown: {gap}" for gap in found.gaps]
     parts.append(
         f"Quota {capacity.quota} and its twin by region; ask for more in the console. A zone that is listed may have no "
@@ -152,7 +152,7 @@ def _zone_cells(row: ZoneRow, accelerator: Accelerator) -> list[str]:
     refused = accelerator.tpu.flex_start_refused_zones if accelerator.tpu else ()
     flex = "yes" if row.flex_start else "refused" if row.zone in refused else "untried"
     chips = (row.limit, row.held, row.region_limit, row.region_held)
-    return [row.zone, flex, *("?" if one is None else "no limit" if one < 0 else str(one) for one in chips), room]
+    return [row.zone, flex, *("?" if one is None else "no limit" if one < 0 else f"{one:,}" for one in chips), room]
 
 
 def _deletion_hint(stack: str | None) -> str:
@@ -169,12 +169,14 @@ def _print_ended(
     if not ended.found:
         show("No ended requests hold quota.", *gaps)
         return
-    rows = table("request", "zone", "state", "stack", "chips", "why", "done")
+    columns = [Column(name) for name in ("request", "zone", "state", "stack")]
+    columns += [Column("chips", figures=True), Column("why", folds=True), Column("done")]
+    rows = []
     for one in ended.found:
         stack = one.labels.get("stack", "") if is_owned(one) else "foreign"
         result = done.get((one.zone, one.id), "")
-        rows.add_row(one.id, one.zone, one.state.value, stack, str(chips_of(one)), one.error, result)
-    show(rows, *failed.values(), *gaps, *filter(None, [hint]))
+        rows.append((one.id, one.zone, one.state.value, stack, f"{chips_of(one):,}", one.error, result))
+    show(FittedTable(columns, rows), *failed.values(), *gaps, *filter(None, [hint]))
 
 
 def _ended_data(ended: EndedRequests, done: Mapping[tuple[str, str], str], failed: Mapping[str, str]) -> dict[str, Any]:

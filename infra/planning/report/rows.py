@@ -29,6 +29,7 @@ Row = tuple[str, list[str]]
 
 GOOD, WARNING, BAD = "green", "yellow", "red"
 """The only colours; what is dim is a band or a source."""
+VERDICTS = {"fits": GOOD, "tight": WARNING, "refused": BAD}
 
 
 def title(plan: Plan) -> str:

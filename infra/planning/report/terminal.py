@@ -7,9 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.padding import Padding
 from rich.segment import Segment
-from rich.table import Table
 from rich.text import Text
 
 from infra.suggestions import printable
@@ -43,39 +41,6 @@ def plain(*parts: RenderableType) -> str:
     buffer = io.StringIO()
     _print(Console(file=buffer, width=WIDTH, color_system=None, highlight=False, markup=False, emoji=False), parts)
     return "\n".join(line.rstrip() for line in buffer.getvalue().rstrip().splitlines())
-
-
-@dataclass(frozen=True)
-class Fitting:
-    """A table where all of its cells fit into the width; else a few lines for each row, with nothing left out."""
-
-    table: Table
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterable[RenderableType]:
-        columns = self.table.columns
-        for column in columns:
-            column.min_width = max(
-                console.measure(cell).maximum for cell in [*column.cells, *str(column.header).split()]
-            )
-        gaps = 2 * (len(columns) - 1)
-        if sum(column.min_width or 0 for column in columns) + gaps <= options.max_width:
-            yield self.table
-            return
-        for first, *rest in zip(*(column.cells for column in columns), strict=True):
-            yield Text(str(first), style="bold")
-            said = [f"{column.header} {cell}" for column, cell in zip(columns[1:], rest, strict=True)]
-            yield Padding(Text("\n".join(_filled(said, options.max_width - 2))), (0, 0, 0, 2))
-
-
-def _filled(parts: Iterable[str], width: int) -> list[str]:
-    """Lines of whole parts, as many in each as it holds."""
-    lines: list[str] = []
-    for part in parts:
-        if lines and len(lines[-1]) + 3 + len(part) <= width:
-            lines[-1] += f" · {part}"
-        else:
-            lines.append(part)
-    return lines
 
 
 def _print(console: Console, parts: Iterable[RenderableType]) -> None:

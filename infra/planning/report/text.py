@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from infra.planning.plan import Plan
@@ -14,7 +13,7 @@ from infra.planning.report.first_screen import COLUMNS, first_screen, step_lines
 from infra.planning.report.resources import ResourceList
 from infra.planning.report.rows import (
     BAD,
-    GOOD,
+    VERDICTS,
     WARNING,
     command_lines,
     plan_rows,
@@ -23,9 +22,11 @@ from infra.planning.report.rows import (
     who_set,
     wrapper_lines,
 )
+from infra.planning.report.tables import Cell, labelled
 from infra.planning.report.terminal import plain, show, unbroken, width
 
-_VERDICTS = {"fits": GOOD, "tight": WARNING, "refused": BAD}
+_LABELS = 8
+"""Columns of the names before the rows, at least."""
 
 
 def print_first_screen(plan: Plan) -> None:
@@ -70,13 +71,11 @@ def text(plan: Plan, resources: ResourceList | None = None) -> str:
 def _whole(plan: Plan, resources: ResourceList | None) -> Iterator[RenderableType]:
     yield Text(f"{plan.stack}: {title(plan)}", style="bold")
     yield ""
-    body = _grid()
-    for fault in plan.refusals:
-        body.add_row(Text("Refused", style=f"bold {BAD}"), f"{fault}{who_set(plan, fault.key)}")
+    rows = [(Text("Refused", style=f"bold {BAD}"), f"{fault}{who_set(plan, fault.key)}") for fault in plan.refusals]
     for name, lines in plan_rows(plan):
-        style = _VERDICTS[plan.fits.value] if name == "Fits" else ""
-        body.add_row(Text(name, style=f"bold {style}".rstrip()), Text("\n".join(lines)))
-    yield body
+        style = VERDICTS[plan.fits.value] if name == "Fits" else ""
+        rows.append((Text(name, style=f"bold {style}".rstrip()), "\n".join(lines)))
+    yield labelled(rows, _LABELS)
     if not plan.refused:
         yield ""
         yield Text("Command", style="bold")
@@ -89,36 +88,19 @@ def _whole(plan: Plan, resources: ResourceList | None) -> Iterator[RenderableTyp
         yield from _remarks(plan)
 
 
-def _grid() -> Table:
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(min_width=8)
-    grid.add_column(overflow="fold")
-    return grid
-
-
 def _resources(resources: ResourceList) -> Iterator[RenderableType]:
     count = f": {len(resources.rows)} to create, stack and components included" if resources.rows else ""
     yield Text.assemble(("Resources", "bold"), count)
     if resources.missing:
         yield resources.missing
-    grid = _grid()
-    for line in resource_lines(resources):
-        component, _, members = line.partition(": ")
-        grid.add_row(component, members)
-    yield grid
+    lines = (line.partition(": ") for line in resource_lines(resources))
+    yield labelled(((component, members) for component, _, members in lines), _LABELS)
 
 
 def _remarks(plan: Plan) -> Iterator[RenderableType]:
-    grid = _grid()
-    for fault in plan.warnings:
-        grid.add_row(Text("Warning", style=f"bold {WARNING}"), str(fault))
+    """Yield warnings, then notes, each of these with its further lines below its first word."""
+    rows: list[tuple[Cell, RenderableType]]
+    rows = [(Text("Warning", style=f"bold {WARNING}"), str(fault)) for fault in plan.warnings]
     for number, note in enumerate(() if plan.refused else plan.notes):
-        grid.add_row(Text("" if number else "Notes", style="bold"), _hanging(note))
-    yield grid
-
-
-def _hanging(note: str) -> Table:
-    """Return a note whose further lines begin below its first word."""
-    grid = Table.grid(padding=(0, 1))
-    grid.add_row("·", Text(note))
-    return grid
+        rows.append((Text("" if number else "Notes", style="bold"), labelled([("·", note)], 1)))
+    yield labelled(rows, _LABELS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -10,8 +9,6 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
-from rich.console import Console
-from rich.table import Table
 
 from infra.planning.plan import Plan
 from infra.planning.planner import make_plan
@@ -20,7 +17,7 @@ from infra.planning.report.diff import changes
 from infra.planning.report.markdown import MARKER, as_markdown
 from infra.planning.report.resources import ResourceList, ResourceRow
 from infra.planning.report.rows import command_lines, plan_rows, resource_lines
-from infra.planning.report.terminal import WIDTH, Fitting
+from infra.planning.report.terminal import WIDTH
 from infra.planning.report.text import text
 from infra.planning.settings.stackfile import read_stack, stack_names
 from infra.planning.units import read_duration
@@ -349,29 +346,3 @@ class TestComment:
 
     def test_no_change_is_a_sentence(self) -> None:
         assert "No change against l4" in as_markdown(shipped("l4"), None, data("l4"))
-
-
-class TestATableThatFits:
-    ROWS = (("l4", "gemma-4-12b-it-qat-w4a16", "≈ 105,531", "1.42"), ("v6e4-31b", "gemma-4-31b-it", "≈ 9", "10.80"))
-
-    def shown(self, width: int) -> list[str]:
-        made = Table(box=None, pad_edge=False)
-        for column in ("stack", "model", "KV tokens", "$/hour"):
-            made.add_column(column, no_wrap=True)
-        for row in self.ROWS:
-            made.add_row(*row)
-        console = Console(file=io.StringIO(), width=width, color_system=None)
-        console.print(Fitting(made))
-        assert isinstance(console.file, io.StringIO)
-        return console.file.getvalue().splitlines()
-
-    @pytest.mark.parametrize("width", [36, 45, 60, 80, 110])
-    def test_leaves_no_figure_out_at_any_width(self, width: int) -> None:
-        lines = self.shown(width)
-        assert all(any(cell in line for line in lines) for row in self.ROWS for cell in row)
-        assert max(map(len, lines)) <= width
-        assert "…" not in "".join(lines)
-
-    def test_is_a_table_where_there_is_room(self) -> None:
-        assert len(self.shown(60)) == 1 + len(self.ROWS)
-        assert len(self.shown(45)) > 1 + len(self.ROWS)
