@@ -127,7 +127,11 @@ class CloudRun:
 
     def revision(self, service: str, name: str) -> Revision:
         """Return a revision by its short name. Raises GoogleError."""
-        return _revision(self._session.get(Api.CLOUD_RUN, f"{self._parent}/services/{service}/revisions/{name}"))
+        raw = self._session.get(Api.CLOUD_RUN, f"{self._parent}/services/{service}/revisions/{name}")
+        conditions = {
+            one.get("type", ""): Condition(one.get("state", ""), _message(one)) for one in raw.get("conditions", ())
+        }
+        return Revision(_short(raw.get("name", "")), raw.get("createTime", ""), raw.get("annotations", {}), conditions)
 
     def start(self, job: str, *, args: Sequence[str] = ()) -> Execution:
         """Run a job once, with `args` instead of its own where they are given.
@@ -140,10 +144,12 @@ class CloudRun:
             overrides = {"overrides": {"containerOverrides": [{"args": list(args)}]}} if args else {}
             operation = self._session.post(Api.CLOUD_RUN, f"{self._parent}/jobs/{job}:run", overrides)
         except GoogleError as error:
-            appeared = self._appeared(job, before, args) if is_ambiguous(error) else None
-            if appeared is None:
+            if not is_ambiguous(error):
                 raise
-            return appeared
+            for execution in self.executions(job):
+                if execution.name not in before and (not args or execution.args == tuple(args)):
+                    return execution
+            raise
         return _execution(operation.get("metadata", {}))
 
     def executions(self, job: str) -> tuple[Execution, ...]:
@@ -193,10 +199,6 @@ class CloudRun:
                 )
             self._session.sleep(poll_s)
 
-    def _appeared(self, job: str, before: set[str], args: Sequence[str]) -> Execution | None:
-        new = (one for one in self.executions(job) if one.name not in before)
-        return next((one for one in new if not args or one.args == tuple(args)), None)
-
 
 def _execution(raw: Mapping[str, Any]) -> Execution:
     ended = [one for one in raw.get("conditions", ()) if one.get("type") == "Completed"]
@@ -239,13 +241,6 @@ def _service(raw: Mapping[str, Any]) -> Service:
         annotations=raw.get("template", {}).get("annotations", {}),
         pinned_to=() if newest else tuple(_short(one.get("revision", "")) for one in targets if one.get("percent")),
     )
-
-
-def _revision(raw: Mapping[str, Any]) -> Revision:
-    conditions = {
-        one.get("type", ""): Condition(one.get("state", ""), _message(one)) for one in raw.get("conditions", ())
-    }
-    return Revision(_short(raw.get("name", "")), raw.get("createTime", ""), raw.get("annotations", {}), conditions)
 
 
 def _message(condition: Mapping[str, Any]) -> str:

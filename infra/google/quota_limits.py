@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from infra.errors import GoogleError
 from infra.google.gcp_settings import Api
@@ -24,12 +23,10 @@ def quota_limits(session: GoogleSession, service: str, quota: str) -> Mapping[st
         raise
     found: dict[str, int] = {}
     for one in sorted(info.get("dimensionsInfos", ()), key=lambda one: len(one.get("dimensions", {}))):
-        for place in _places(one):  # entries for one place come after the general ones and override them
+        dimensions = one.get("dimensions", {})
+        own = dimensions.get("zone") or dimensions.get("region")
+        for place in (
+            [own] if own else one.get("applicableLocations", ())
+        ):  # an entry for one place overrides a general one
             found[place] = int(one.get("details", {}).get("value", 0))
     return found
-
-
-def _places(info: Mapping[str, Any]) -> list[str]:
-    dimensions = info.get("dimensions", {})
-    own = dimensions.get("zone") or dimensions.get("region")
-    return [own] if own else list(info.get("applicableLocations", ()))

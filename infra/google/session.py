@@ -163,7 +163,8 @@ class GoogleSession:
 
     def _repeat(self, request: _Request, doubts: list[GoogleError]) -> requests.Response:
         """Send, and repeat where that is safe. `doubts` collects errors of attempts that may have been carried out."""
-        call = ApiCall(_spoken(request), request.api.service, self.gcp.project or "(none)")
+        words = f"{request.method} {'/'.join(request.path.split('/')[-2:])}"  # DELETE queuedResources/blue
+        call = ApiCall(words, request.api.service, self.gcp.project or "(none)")
         renewed = False
         attempt = 1
         while True:
@@ -210,13 +211,17 @@ class GoogleSession:
     def _attempt(self, request: _Request, call: ApiCall) -> requests.Response | _Failure:
         import requests
 
+        headers = {"Accept": "application/json"}
+        if self.gcp.quota_project:
+            headers["x-goog-user-project"] = self.gcp.quota_project
         try:
+            self._credentials.apply(headers, call)
             response = self._session().request(
                 request.method,
                 self.gcp.url(request.api, request.path),
                 params=dict(request.params),
                 json=request.body,
-                headers=self._headers(call),
+                headers=headers,
                 timeout=(self.timeouts.connect_s, self.timeouts.read_s),
                 allow_redirects=False,
             )
@@ -237,13 +242,6 @@ class GoogleSession:
             return response
         refusal = error_from_answer(response.status_code, _parsed(response), call)
         return _Failure(refusal, answered=True, retry_after_s=_retry_after_s(response, self.clock()))
-
-    def _headers(self, call: ApiCall) -> dict[str, str]:
-        headers = {"Accept": "application/json"}
-        self._credentials.apply(headers, call)
-        if self.gcp.quota_project:
-            headers["x-goog-user-project"] = self.gcp.quota_project
-        return headers
 
     def _session(self) -> requests.Session:
         if self._http is None:
@@ -272,11 +270,6 @@ def _proxy_variable() -> str:
     """Return the name of the environment variable that sets a proxy, never its value, which may hold a password."""
     names = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "HTTP_PROXY", "http_proxy")
     return next((name for name in names if os.environ.get(name)), "")
-
-
-def _spoken(request: _Request) -> str:
-    """Return the request in words: method and the last two segments of its path, `DELETE queuedResources/blue`."""
-    return f"{request.method} {'/'.join(request.path.split('/')[-2:])}"
 
 
 def _parsed(response: requests.Response) -> Any:

@@ -27,6 +27,10 @@ class QueueState(StrEnum):
     DELETING = "DELETING"
     UNKNOWN = "UNKNOWN"
 
+    @classmethod
+    def _missing_(cls, value: object) -> QueueState:
+        return cls.UNKNOWN
+
     @property
     def waits(self) -> bool:
         """True while the request is in the queue: no machine has been given for it."""
@@ -165,7 +169,7 @@ class QueuedResource:
         return cls(
             id=parts[-1],
             zone=parts[3],
-            state=_state(state.get("state", "")),
+            state=QueueState(state.get("state", "")),
             create_time=raw.get("createTime", ""),
             node_id=spec.get("nodeId", ""),
             refusal=refusal_of(state.get("failedData", {}).get("error") or {}),
@@ -235,10 +239,3 @@ def _provisioning(raw: Mapping[str, Any]) -> Provisioning:
     if model == "FLEX_START" or (model != "STANDARD" and "runDuration" in raw):
         return Provisioning.FLEX_START
     return Provisioning.ON_DEMAND
-
-
-def _state(spelled: str) -> QueueState:
-    try:
-        return QueueState(spelled)
-    except ValueError:
-        return QueueState.UNKNOWN

@@ -191,11 +191,14 @@ class TpuZone:
                     status=404,
                     reason="NOT_FOUND",
                 )
-            merged = _merged(node.metadata, changes)
+            changed = {**node.metadata, **changes}
+            merged = {key: value for key, value in changed.items() if value is not None}
             if merged == node.metadata:
                 return node
             try:
-                self._patch(node_id, merged, timeout_s)
+                path = f"{self._parent}/nodes/{node_id}"
+                raw = self.session.patch(Api.TPU, path, {"metadata": merged}, updateMask="metadata")
+                self.wait(Operation.of(raw), timeout_s=timeout_s)
             except GoogleError as error:
                 if error.status != 409 and not is_ambiguous(error) and not is_transient(error):
                     raise
@@ -235,11 +238,6 @@ class TpuZone:
                 return None
             raise
 
-    def _patch(self, node_id: str, metadata: Mapping[str, str], timeout_s: float) -> None:
-        path = f"{self._parent}/nodes/{node_id}"
-        raw = self.session.patch(Api.TPU, path, {"metadata": metadata}, updateMask="metadata")
-        self.wait(Operation.of(raw), timeout_s=timeout_s)
-
     def _with_place(self, error: GoogleError) -> GoogleError:
         """Return a refusal with the zone added where Google leaves it out, and other zones where this one cannot help."""
         extra = self.hint(RefusalKind(error.reason)) if error.reason in list(RefusalKind) else ""
@@ -254,8 +252,3 @@ def zones(session: GoogleSession) -> tuple[str, ...]:
     """Return every zone that the TPU API lists for this project."""
     pages = session.pages(Api.TPU, f"projects/{session.project}/locations")
     return tuple(sorted({place["locationId"] for page in pages for place in page.get("locations", ())}))
-
-
-def _merged(metadata: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
-    merged = {**metadata, **{key: value for key, value in changes.items() if value is not None}}
-    return {key: value for key, value in merged.items() if changes.get(key, value) is not None}

@@ -31,14 +31,14 @@ _EARLIER_S = 20.0
 
 @dataclass(frozen=True)
 class Awaited:
-    """The revision of `service` whose `annotation` is `mark`. `limit_s` is the longest wait. `first`: the state knows no
+    """The revision of `service` whose `annotation` is `mark`. `timeout_s` is the longest wait. `first`: the state knows no
     revision yet."""
 
     region: str
     service: str
     annotation: str
     mark: str
-    limit_s: float
+    timeout_s: float
     first: bool
 
 
@@ -100,7 +100,7 @@ class _Watch:
                 raise self._failure(revision.problem)
             if not self.name and self.service is not None and self.service.failed and self._long_since(self.unasked_at):
                 raise self._failure(self.service.problem)
-            if self._waited >= (self.awaited.limit_s if self._asked else ASKED_S):
+            if self._waited >= (self.awaited.timeout_s if self._asked else ASKED_S):
                 self._end()
                 return ""
             self._show(f"no answer yet: {trouble}" if trouble else self._stage(revision))
@@ -152,7 +152,8 @@ class _Watch:
         if newest.annotations.get(self.awaited.annotation) != self.awaited.mark:
             return None
         self.name = newest.name
-        self.left_behind = self.awaited.first and self._is_older(newest)
+        created = timestamp_s(newest.created)
+        self.left_behind = self.awaited.first and created is not None and self.began - created > _EARLIER_S
         return newest
 
     def _stage(self, revision: Revision | None) -> str:
@@ -166,11 +167,6 @@ class _Watch:
         if not revision.succeeded("ResourcesAvailable"):
             return f"{self.name}: image imported, starting an instance"
         return f"{self.name}: container started, waiting for its first healthy answer"
-
-    def _is_older(self, revision: Revision) -> bool:
-        """Return whether a revision was made before this wait began."""
-        created = timestamp_s(revision.created)
-        return created is not None and self.began - created > _EARLIER_S
 
     def _read_log(self) -> None:
         """Read from the log what the server does. A log that cannot be read is reported and changes nothing."""
@@ -191,8 +187,8 @@ class _Watch:
         if stage == self.shown and now - self.shown_at < _SHOW_EVERY_S:
             return
         self.shown, self.shown_at = stage, now
-        limit_s = self.awaited.limit_s if self._asked else ASKED_S
-        self.progress(f"{stage} ({read_duration(self._waited)} of at most {read_duration(limit_s)})")
+        timeout_s = self.awaited.timeout_s if self._asked else ASKED_S
+        self.progress(f"{stage} ({read_duration(self._waited)} of at most {read_duration(timeout_s)})")
 
     def _failure(self, problem: str) -> ServingError:
         lines: tuple[str, ...] = ()

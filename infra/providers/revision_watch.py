@@ -26,14 +26,14 @@ _TRIGGERS = ("project", "region", "service", "mark")
 
 @dataclass(frozen=True)
 class RevisionWatchArgs:
-    """Which service. `mark` is the value of its revision's annotation `MARK`; `limit_s` is how long Pulumi waits for the
+    """Which service. `mark` is the value of its revision's annotation `MARK`; `timeout_s` is how long Pulumi waits for the
     service."""
 
     project: str
     region: str
     service: str
     mark: pulumi.Input[str]
-    limit_s: float
+    timeout_s: float
 
 
 class RevisionWatch(DynamicResource):
@@ -67,7 +67,7 @@ class RevisionWatchProvider(Provider):
             service=props["service"],
             annotation=MARK,
             mark=props["mark"],
-            limit_s=float(props["limit_s"]),
+            timeout_s=float(props["timeout_s"]),
             first=first,
         )
         try:

@@ -23,7 +23,7 @@ class NodeWait:
 
     queued_id: str
     accelerator_type: str
-    limit_s: float
+    timeout_s: float
     behind: str
 
 
@@ -58,7 +58,7 @@ def wait_for_node(zone: TpuZone, wait: NodeWait, *, progress: Progress, warn: Pr
             poll = _read(zone, wait.queued_id)
             if poll.node is not None and poll.node.ready and poll.node.address:
                 return poll.node
-            trouble = _why_stop(zone, wait, poll, may_wait=waited + poll_s <= wait.limit_s)
+            trouble = _why_stop(zone, wait, poll, may_wait=waited + poll_s <= wait.timeout_s)
         except GoogleError as error:
             trouble = str(error)
         if trouble and not wait.behind:
@@ -66,7 +66,7 @@ def wait_for_node(zone: TpuZone, wait: NodeWait, *, progress: Progress, warn: Pr
         if trouble:
             warn(f"{trouble} Until then the gateway leaves this slice out.")
             return None
-        progress(f"{poll.in_words}; waiting for {read_duration(waited)} of at most {read_duration(wait.limit_s)}")
+        progress(f"{poll.in_words}; waiting for {read_duration(waited)} of at most {read_duration(wait.timeout_s)}")
         zone.session.sleep(poll_s)
         poll_s = min(2 * poll_s, _POLL_S)
 
@@ -80,7 +80,7 @@ def _why_stop(zone: TpuZone, wait: NodeWait, poll: _Poll, *, may_wait: bool) -> 
             zone, wait, poll.queued, f"{poll.queued.state.value} still, though its time in the queue is over"
         )
     if not may_wait:
-        return _why_no_machine(zone, wait, poll, f"within {read_duration(wait.limit_s)}")
+        return _why_no_machine(zone, wait, poll, f"within {read_duration(wait.timeout_s)}")
     if wait.behind and not _is_waiting(zone, wait.behind):
         return _why_no_machine(zone, wait, poll, "yet")
     return ""

@@ -36,7 +36,7 @@ class TpuNodeArgs:
     queued_id: pulumi.Input[str]
     generation: pulumi.Input[str]
     accelerator_type: str
-    wait_s: int
+    timeout_s: int
     behind: str
     known_zones: list[str]
 
@@ -64,7 +64,7 @@ class TpuNodeProvider(Provider):
         return UpdateResult(self._waited(news))
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Replace where the queued resource is another one; update while the machine is not there. `wait_s` is not compared."""
+        """Replace for another queued resource; update while the machine is not there. A new `timeout_s` is no change."""
         keys = changed(olds, news, _IDENTITY)
         if keys:
             return DiffResult(changes=True, replaces=keys)
@@ -85,7 +85,7 @@ class TpuNodeProvider(Provider):
         wait = NodeWait(
             queued_id=props["queued_id"],
             accelerator_type=props["accelerator_type"],
-            limit_s=float(props["wait_s"]),
+            timeout_s=float(props["timeout_s"]),
             behind=props["behind"],
         )
         urn = props.get("urn")

@@ -8,6 +8,7 @@ not retry by itself: this resource does, because the exit code says whether that
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -133,7 +134,9 @@ def _run(session: GoogleSession, props: Mapping[str, Any], progress: Progress, w
         ended = _followed(session, run, props, execution, progress, warn)
         if ended.state is ExecutionState.SUCCEEDED:
             return
-        code = _exit_code(run, ended)
+        code: int | None = None
+        with suppress(GoogleError):
+            code = run.exit_code(ended.name)
         if not _may_help(ended.state, code, attempt, session.clock() - began):
             raise _not_copied(session, props, ended, code)
         progress(
@@ -158,19 +161,17 @@ def _followed(
     warn: Progress,
 ) -> Execution:
     source = LogSource.job(props["job"], props["region"], execution.id)
-    ended = run.wait(execution.name, timeout_s=_JOB_LIMIT_S, progress=lambda now: _show(session, source, now, progress))
+
+    def show(now: Execution) -> None:
+        for line in () if now.done else _tail(session, source, 1):
+            progress(line)
+
+    ended = run.wait(execution.name, timeout_s=_JOB_LIMIT_S, progress=show)
     if ended.state is ExecutionState.SUCCEEDED:
         for line in _tail(session, source, _LOG_LINES):
             if NEWER in line:
                 warn(line)
     return ended
-
-
-def _exit_code(run: CloudRun, ended: Execution) -> int | None:
-    try:
-        return run.exit_code(ended.name)
-    except GoogleError:
-        return None
 
 
 def _why(ended: Execution, code: int | None) -> str:
@@ -186,12 +187,6 @@ def _not_copied(session: GoogleSession, props: Mapping[str, Any], ended: Executi
         f"{f' ({why})' if why else ''}. What is in the bucket stays; fix the cause and run "
         f"`pulumi up` again. The job's last lines:\n{said}"
     )
-
-
-def _show(session: GoogleSession, source: LogSource, execution: Execution, progress: Progress) -> None:
-    if not execution.done:
-        for line in _tail(session, source, 1):
-            progress(line)
 
 
 def _tail(session: GoogleSession, source: LogSource, limit: int) -> tuple[str, ...]:

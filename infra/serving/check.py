@@ -151,15 +151,11 @@ class _Check:
         try:
             yield
         except ServingError as error:
-            lines = self._log_lines()
+            try:
+                lines = tuple(self.log_tail())
+            except Gemma4Error as unread:  # a log that cannot be read must not hide what went wrong
+                lines = (f"(its log could not be read: {unread})",)
             at = error.stage or stage
             failed = failure(at, error, lines, self.platform() if at in (READY, MODELS) else "")
             message = "\n".join([str(failed), *quoted(lines)])
             raise ServingError(message, stage=failed.stage, status=failed.status) from None
-
-    def _log_lines(self) -> Sequence[str]:
-        """Return the server's last log lines. A log that cannot be read must not hide what went wrong."""
-        try:
-            return tuple(self.log_tail())
-        except Gemma4Error as error:
-            return (f"(its log could not be read: {error})",)

@@ -22,6 +22,12 @@ ANSWER_TOKENS = 32
 _CALL_TOKENS = 128
 _TOOL = "report_state"
 _STATES = ("ready", "busy")
+_TOOL_PARAMETERS = {
+    "type": "object",
+    "properties": {"state": {"type": "string", "enum": list(_STATES)}},
+    "required": ["state"],
+    "additionalProperties": False,
+}
 # How Gemma 4 writes the call; vLLM's parser gemma4 turns it into OpenAI's form.
 _WRITTEN_CALLS = [f'<|tool_call>call:{_TOOL}{{state:<|"|>{state}<|"|>}}<tool_call|>' for state in _STATES]
 
@@ -61,12 +67,13 @@ def tools(ask: Ask, model: str) -> Notes:
     grammar). So a model that does not write the call by itself may only choose between two written ones: that checks the
     server's parser.
     """
+    function = {"name": _TOOL, "description": "Report the state of the server.", "parameters": _TOOL_PARAMETERS}
     question = ChatRequest(
         model,
         user_message("Report the state of the server with the tool: it is ready."),
         _CALL_TOKENS,
         temperature=0,
-        tools=[_tool()],
+        tools=[{"type": "function", "function": function}],
         tool_choice={"type": "function", "function": {"name": _TOOL}},
     )
     problem = _call_problem(ask(question))
@@ -117,17 +124,6 @@ def _has_text(answer: ChatAnswer) -> bool:
     if not answer.completion_tokens:
         raise AnswerError("an answer of no tokens at all came back.", kind=FailureKind.UNREADABLE, status=200)
     return bool((answer.content + answer.reasoning).strip())
-
-
-def _tool() -> Mapping[str, Any]:
-    schema = {
-        "type": "object",
-        "properties": {"state": {"type": "string", "enum": list(_STATES)}},
-        "required": ["state"],
-        "additionalProperties": False,
-    }
-    function = {"name": _TOOL, "description": "Report the state of the server.", "parameters": schema}
-    return {"type": "function", "function": function}
 
 
 def _call_problem(answer: ChatAnswer) -> str:

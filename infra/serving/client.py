@@ -148,7 +148,10 @@ class ServingClient:
         body = request.body() | {"stream": True, "stream_options": {"include_usage": True}}
         started = self._clock()
         with self._sent("POST", _CHAT, body, stream=True) as response:
-            yield ChatStream(_lines(response), self._what("POST", _CHAT), started=started, clock=self._clock)
+            # Chunks are handed on as they come; an answer without chunks is read byte by byte, so as not to wait for more.
+            chunked = response.headers.get("Transfer-Encoding", "").lower() == "chunked"
+            lines = response.iter_lines(chunk_size=None if chunked else 1)
+            yield ChatStream(lines, self._what("POST", _CHAT), started=started, clock=self._clock)
 
     def _get(self, path: str) -> requests.Response:
         with self._sent("GET", path) as response:
@@ -199,12 +202,6 @@ def _bearer(token: str | None) -> Callable[[requests.PreparedRequest], requests.
         return request
 
     return signed
-
-
-def _lines(response: requests.Response) -> Iterator[bytes]:
-    # Chunks are handed on as they come; an answer without chunks has to be read byte by byte not to wait for more.
-    chunked = response.headers.get("Transfer-Encoding", "").lower() == "chunked"
-    yield from response.iter_lines(chunk_size=None if chunked else 1)
 
 
 def _object(response: requests.Response, what: str) -> dict[str, Any]:

@@ -57,9 +57,8 @@ def _sample(line: str) -> Sample | None:
         number = float(value)  # also NaN, +Inf and -Inf, as the format writes them
     except ValueError:
         return None
-    pairs = {key: _ESCAPED.sub(_unescaped, text) for key, text in _LABEL.findall(labels or "")}
+    pairs = {
+        key: _ESCAPED.sub(lambda found: "\n" if found[1] == "n" else found[1], text)
+        for key, text in _LABEL.findall(labels or "")
+    }
     return Sample(name, MappingProxyType(pairs), number)
-
-
-def _unescaped(match: re.Match[str]) -> str:
-    return "\n" if match.group(1) == "n" else match.group(1)

@@ -49,7 +49,9 @@ def png(pixels: int, share: float) -> bytes:
     rows = b"".join(b"\0" + bytes((200, 40, 40) if row < top else (40, 40, 200)) * pixels for row in range(pixels))
     header = struct.pack(">IIBBBBB", pixels, pixels, 8, 2, 0, 0, 0)
     chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(_png_chunk(kind, data) for kind, data in chunks)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
+    )
 
 
 def wav(seconds: float) -> bytes:
@@ -63,10 +65,6 @@ def wav(seconds: float) -> bytes:
         sound.setframerate(_SAMPLE_RATE)
         sound.writeframes(struct.pack(f"<{count}h", *tone))
     return buffer.getvalue()
-
-
-def _png_chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
 def _base64(data: bytes) -> str:

@@ -388,7 +388,7 @@ class TestTheRevisionOfAService:
     def test_is_waited_for_as_long_as_pulumi_waits_for_the_service(self, name: str) -> None:
         (service,) = of_type(run(name), "cloudrunv2/service:Service")
         (watch,) = of_type(run(name), "gemma4:RevisionWatch")
-        assert watch.inputs["limit_s"] == int(service.timeouts.get("create", "20m").removesuffix("m")) * 60
+        assert watch.inputs["timeout_s"] == int(service.timeouts.get("create", "20m").removesuffix("m")) * 60
 
     @platforms
     def test_is_another_one_for_another_template_and_for_nothing_else(self, name: str) -> None:

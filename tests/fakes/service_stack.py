@@ -70,7 +70,7 @@ class ServiceStack:
         if killed:
             del self.state["service"]
             return self._up
-        self._dynamic("watch", self.watch, {"mark": mark, "limit_s": LIMIT_S, "revision": None})
+        self._dynamic("watch", self.watch, {"mark": mark, "timeout_s": LIMIT_S, "revision": None})
         self._end(asked)
         return self._up
 

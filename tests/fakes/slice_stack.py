@@ -142,7 +142,7 @@ class SliceStack:
         same = {key: self.inputs[key] for key in keys}
         generation = self.output("queue", "created")
         own = {"state": None, "address": None, "instance": None}
-        return same | {"generation": generation, "wait_s": self.wait_s, "behind": self.behind} | own
+        return same | {"generation": generation, "timeout_s": self.wait_s, "behind": self.behind} | own
 
     def spec_inputs(self) -> dict[str, Any]:
         same = {key: self.inputs[key] for key in ("project", "zone", "metadata", "urn")}

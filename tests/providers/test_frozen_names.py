@@ -32,7 +32,7 @@ FROZEN = {
     ),
     "infra.providers.revision_watch.RevisionWatch": (
         "pulumi-python:dynamic/gemma4:RevisionWatch",
-        "limit_s mark project region revision service urn",
+        "mark project region revision service timeout_s urn",
     ),
     "infra.providers.serving_check.ServingCheck": (
         "pulumi-python:dynamic/gemma4:ServingCheck",
@@ -52,7 +52,7 @@ FROZEN = {
     ),
     "infra.providers.tpu_node.TpuNode": (
         "pulumi-python:dynamic/gemma4:TpuNode",
-        "accelerator_type address behind generation instance known_zones project queued_id state urn wait_s zone",
+        "accelerator_type address behind generation instance known_zones project queued_id state timeout_s urn zone",
     ),
     "infra.providers.tpu_queued_resource.TpuQueuedResource": (
         "pulumi-python:dynamic/gemma4:TpuQueuedResource",

@@ -109,7 +109,7 @@ def test_a_slice_lives_through_the_server(google: FakeGoogle) -> None:
         node = {
             **{key: queue[key] for key in ("project", "zone", "queued_id", "accelerator_type")},
             "generation": queued["created"],
-            "wait_s": 60,
+            "timeout_s": 60,
             "behind": "",
             "__provider": serialised(TpuNodeProvider),
         }

@@ -51,7 +51,7 @@ def private_service(parent: pulumi.Resource, prefix: str, args: PrivateServiceAr
             region=plan.region,
             service=plan.names.prefix,
             mark=mark,
-            limit_s=args.timeout_s or _PROVIDER_TIMEOUT_S,
+            timeout_s=args.timeout_s or _PROVIDER_TIMEOUT_S,
         ),
         opts=pulumi.ResourceOptions(parent=parent, depends_on=list(args.ready)),
     )

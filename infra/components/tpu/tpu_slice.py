@@ -103,7 +103,7 @@ class TpuSlice(pulumi.ComponentResource):
                 queued_id=self._id,
                 generation=queued.created,
                 accelerator_type=self._slices.accelerator_type,
-                wait_s=self._slices.wait_for_capacity_s,
+                timeout_s=self._slices.wait_for_capacity_s,
                 behind=self._behind(),
                 known_zones=list(self._slices.known_zones),
             ),
