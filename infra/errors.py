@@ -1,7 +1,7 @@
-"""Every error that a user may read, in one screen.
+"""Every class of error that a user may read, and the faults that they carry.
 
-A message says the fact, what would have happened, and what to write instead. None of these ever shows a traceback:
-the command line and the Pulumi program print `str(error)` and stop.
+A message says the fact, what would have happened, and what to write instead. The command line and the Pulumi program
+print `str(error)` without a traceback.
 """
 
 from __future__ import annotations
@@ -26,9 +26,20 @@ class Fault:
         return " ".join(part for part in (f"{self.key}: {self.fact}", self.consequence, self.fix) if part)
 
 
+@dataclass(frozen=True)
+class Findings:
+    """What a check found: refusals stop a deployment, warnings are printed beside the plan."""
+
+    refusals: tuple[Fault, ...] = ()
+    warnings: tuple[Fault, ...] = ()
+
+    def __add__(self, other: Findings) -> Findings:
+        return Findings(self.refusals + other.refusals, self.warnings + other.warnings)
+
+
 class Gemma4Error(Exception):
-    """Base of all errors meant for a user. Whoever prints one finds nothing in it that a terminal would obey, though it
-    quotes files, servers and logs."""
+    """Base of all errors meant for a user. They quote files, servers and logs, so `str` spells out every character that a
+    terminal would obey."""
 
     def __str__(self) -> str:
         return printable(super().__str__())
@@ -39,7 +50,7 @@ class CatalogError(Gemma4Error):
 
 
 class SettingsError(Gemma4Error):
-    """A stack file or command line that cannot be read as settings; carries every fault found, not only the first."""
+    """A stack file or command line that cannot be read as settings. Carries every fault found."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         self.faults = tuple(faults)
@@ -47,12 +58,12 @@ class SettingsError(Gemma4Error):
 
     @classmethod
     def of(cls, key: str, fact: str, consequence: str = "", fix: str = "") -> Self:
-        """The error with a single fault."""
+        """Return the error with a single fault."""
         return cls([Fault(key, fact, consequence, fix)])
 
 
 class RefusedError(Gemma4Error):
-    """Well-formed settings that cannot work: carries the reasons of the plan's refusal."""
+    """Well-formed settings that cannot work. Carries the refusals of the plan."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         self.faults = tuple(faults)
@@ -60,8 +71,8 @@ class RefusedError(Gemma4Error):
 
 
 class GoogleError(Gemma4Error):
-    """A Google API said no, or did not answer: one sentence with the fix. `status` is the HTTP status, 0 if none;
-    `maybe_done` says that the request may have been carried out all the same."""
+    """A Google API refused, or did not answer: one sentence with the fix. `status` is the HTTP status, 0 without an answer;
+    `maybe_done` says that the request may have been carried out although it failed."""
 
     def __init__(self, message: str, *, status: int = 0, reason: str = "", maybe_done: bool = False) -> None:
         self.status = status
@@ -71,8 +82,8 @@ class GoogleError(Gemma4Error):
 
 
 class ServingError(Gemma4Error):
-    """A deployed server does not serve as planned. `stage` is the step of the check that failed, `status` the HTTP
-    status of the answer that showed it, 0 if there was none."""
+    """A deployed server does not serve as planned. `stage` is the step of the check that failed, `status` the HTTP status
+    of the answer, 0 without one."""
 
     def __init__(self, message: str, *, stage: str = "", status: int = 0) -> None:
         self.stage = stage

@@ -1,4 +1,4 @@
-"""Names of container images: which registry one is in, what it holds, and whether the platform pulls it from there.
+"""Parses the names of container images into registry, path, tag and digest.
 
 A name without a host is Docker Hub's, as Docker reads it: `vllm/vllm-openai:v0.32.0` is `docker.io/vllm/vllm-openai:v0.32.0`.
 """
@@ -20,23 +20,23 @@ _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::\d+)?")
 
 @dataclass(frozen=True)
 class ImageName:
-    """The parts of a reference; `tag` and `digest` are empty where it has none."""
+    """The parts of an image reference; `tag` and `digest` are empty where it has none."""
 
     host: str
     """`docker.io` for Docker Hub, however it was written."""
     path: str
-    """Repository within the registry; Docker Hub's official images are below `library`."""
+    """The repository within the registry; Docker Hub's official images are below `library`."""
     tag: str = ""
     digest: str = ""
 
     @property
     def on_docker_hub(self) -> bool:
-        """Whether the image is one of Docker Hub's."""
+        """True if the image is on Docker Hub."""
         return self.host == DOCKER_HUB
 
     @property
     def on_google(self) -> bool:
-        """Whether the image is in Artifact Registry or at gcr.io, which Google's platforms pull from directly."""
+        """True if the image is in Artifact Registry or at gcr.io, from which Google's platforms pull directly."""
         return self.host.endswith(("-docker.pkg.dev", ".gcr.io")) or self.host == "gcr.io"
 
     @property
@@ -53,7 +53,7 @@ class ImageName:
 
 
 def parse_image_name(reference: str) -> ImageName:
-    """The parts of `reference`. Raises ValueError where it is not the name of an image."""
+    """Return the parts of `reference`. Raises ValueError where it is not the name of an image."""
     host, rest = split_host(reference)
     match = _NAME.fullmatch(rest)
     if match is None or not _HOST.fullmatch(host):
@@ -62,7 +62,7 @@ def parse_image_name(reference: str) -> ImageName:
 
 
 def split_host(repository: str) -> tuple[str, str]:
-    """Host and path of a repository or reference; Docker Hub and its own path where it names no host."""
+    """Return the host and path of a repository or reference: Docker Hub where it names no host."""
     first, slash, rest = repository.partition("/")
     named = bool(slash) and ("." in first or ":" in first or first == "localhost")
     host, path = (first, rest) if named else (DOCKER_HUB, repository)

@@ -76,7 +76,7 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
         path = key.strip().removeprefix(f"{NAMESPACE}:")
         if path.startswith("gcp:"):
             fix = f"Run: pulumi config set {path} {text or 'VALUE'}"
-            faults.append(Fault(path, "is no setting of gemma4.", "--set would have no effect on it.", fix))
+            faults.append(Fault(path, "is not a setting of gemma4.", "--set would have no effect on it.", fix))
             continue
         try:
             values[path] = parse_yaml(text)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from infra.catalog import Accelerator, Architecture, Assistant, Catalog, Model, Profile, catalog
-from infra.errors import Fault, SettingsError
+from infra.errors import Fault, Findings, SettingsError
 from infra.planning.artifacts import images_of, unpinned, weights_of
 from infra.planning.checks.combination import check_combination, check_idle_devices
 from infra.planning.checks.ignored import profile_without_effect, without_effect
@@ -35,7 +35,6 @@ from infra.planning.platforms.registry import platform_of
 from infra.planning.server.command import command_of
 from infra.planning.server.server import Server, server_of
 from infra.planning.settings.declarations import Settings
-from infra.planning.settings.messages import Findings
 from infra.planning.settings.resolve import Origin, Resolved, resolve
 from infra.planning.units import Band, parse_duration
 

@@ -77,7 +77,7 @@ class TestAStackFileThatCannotBeRead:
     def test_says_why(self, gemma4: Command, broken: str) -> None:
         answer = gemma4("plan", "broken")
         assert answer.code == 2
-        assert f"Pulumi.broken.yaml: cannot be read: {broken} None of it counts." in answer.err
+        assert f"Pulumi.broken.yaml: cannot be read: {broken} Nothing would be set." in answer.err
 
     def test_does_not_keep_the_other_stacks_from_the_list(self, gemma4: Command, broken: str) -> None:
         answer = gemma4("stacks")

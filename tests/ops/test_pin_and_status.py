@@ -133,7 +133,7 @@ class TestPin:
 
     def test_an_unknown_name_pins_nothing(self, folder: Path) -> None:
         before = (folder / "lock.json").read_text()
-        with pytest.raises(SettingsError, match="gpuu: is no image or model"):
+        with pytest.raises(SettingsError, match="gpuu: is not an image or a model"):
             pin_command.pin(["gpuu"], directory=folder)
         assert (folder / "lock.json").read_text() == before
 

@@ -540,7 +540,7 @@ class TestEndedRequests:
 
     def test_the_option_everybody_without_delete_is_refused(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert run(["tpu", "ended", "v6e4", "--everybody"]) == 2
-        assert "--everybody: says whose requests --delete deletes" in capsys.readouterr().err
+        assert "--everybody: has a meaning only beside --delete" in capsys.readouterr().err
 
     def test_the_hint_below_ended_requests_is_a_command_that_works(
         self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]

@@ -24,7 +24,9 @@ def pin(names: Iterable[str] = (), *, directory: Path = DATA, as_json: bool = Fa
     known = [*facts.images, *hub_ids]
     wanted = list(names) or known
     if unknown := [name for name in wanted if name not in known]:
-        raise SettingsError.of(unknown[0], "is no image or model of the catalog.", fix=f"Known: {', '.join(known)}.")
+        raise SettingsError.of(
+            unknown[0], "is not an image or a model of the catalog.", fix=f"Known: {', '.join(known)}."
+        )
     print("asking the registries of the images, and Hugging Face …", file=sys.stderr, flush=True)
     pins = {"images": dict(facts.lock.images), "models": dict(facts.lock.models)}
     pinned: dict[str, str] = {}

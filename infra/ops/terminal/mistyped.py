@@ -70,7 +70,7 @@ def usage_fault(error: TyperException, words: Sequence[str]) -> Fault:
     if found := re.search(r"unexpected extra arguments? ?(?:\(s\))? ?\((.*)\)", error.message):
         two = command == "gemma4 plan" and found[1] in stacks
         fix = f"Compare two stacks with: gemma4 plan {stack} --diff {found[1]}" if two else "Take it out."
-        return Fault(found[1], "is more than the command takes.", fix=fix)
+        return Fault(found[1], "is one argument too many.", fix=fix)
     return Fault(command, error.format_message())
 
 
@@ -90,12 +90,12 @@ def _option(option: str, error: TyperException, command: str, stack: str) -> Fau
     fix = f"Did you mean {meant[0]}?" if meant else f"List them with: {command} --help"
     if option in _OPTIONS:
         fix = _OPTIONS[option].format(command=command, stack=stack)
-    return Fault(option, f"is no option of `{command}`.", fix=fix)
+    return Fault(option, f"is not an option of `{command}`.", fix=fix)
 
 
 def _command(word: str, error: TyperException, command: str, stack: str) -> Fault:
     known = list(getattr(error, "ctx").command.commands)  # noqa: B009  a group, which alone says this
-    fact = f"is no command of `{command}`."
+    fact = f"is not a command of `{command}`."
     elsewhere = _ELSEWHERE.get(_SYNONYMS.get(word.lower(), word.lower()))
     if elsewhere and command == "gemma4":
         return Fault(word, fact, fix=elsewhere.format(stack=stack))
@@ -124,7 +124,7 @@ def _bad_value(error: Any, words: Sequence[str]) -> Fault:
     key = next((name for name in names if name.startswith("--")), str(error.param.name))
     value = _typed(key, words)
     if value.lower() in ("nan", "inf", "-inf", "infinity", "-infinity"):
-        return Fault(key, f"{value!r} is not a number to count with.", fix=f"Write for example {key} 2.")
+        return Fault(key, f"{value!r} is not a finite number.", fix=f"Write for example {key} 2.")
     for pattern, fact in _VALUES:
         if found := re.search(pattern, error.message):
             bound = int(found[1]) if found.groups() and found[1].isdigit() else 0

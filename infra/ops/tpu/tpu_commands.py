@@ -87,7 +87,7 @@ def show_ended_requests(stack: str | None, *, delete: bool, everybody: bool, as_
     program, with `everybody` all. Return False if one could not be deleted."""
     if everybody and not delete:
         fix = "Add --delete, or leave it out: all are listed anyway."
-        raise SettingsError.of("--everybody", "says whose requests --delete deletes.", "Nothing is deleted.", fix)
+        raise SettingsError.of("--everybody", "has a meaning only beside --delete.", "Nothing is deleted.", fix)
     file = None if stack is None else read_stack(project_root(), stack)
     session = google_session(file, patient=delete)
     ended = find_ended_requests(session)

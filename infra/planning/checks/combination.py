@@ -10,12 +10,11 @@ from collections.abc import Iterator
 
 from infra.catalog import Accelerator, Architecture, Assistant, Model, catalog
 from infra.catalog.flags import flag_table
-from infra.errors import Fault
+from infra.errors import Fault, Findings
 from infra.planning.server.implementations import implementation_of
 from infra.planning.server.server import IMAGE_TOKENS, VIDEO_TOKENS, Server
 from infra.planning.server.user_flags import UNPLANNED_FLAGS, doubtful_arguments
 from infra.planning.settings.declarations import Settings
-from infra.planning.settings.messages import Findings
 from infra.planning.units import read_usd
 
 

@@ -23,7 +23,7 @@ def without_effect(
             (why for key, why in platform.without_effect.items() if path == key or path.startswith(f"{key}.")), ""
         )
         if why and origin in WRITTEN:
-            yield Fault(path, f"has no effect {platform.where}: {why}.", "Nothing follows from it.", "Take it out.")
+            yield Fault(path, f"has no effect {platform.where}: {why}.", "It would be ignored.", "Take it out.")
     if settings.serving.enforce_eager and not implementation_of(accelerator).eager_starts_sooner:
         wait = "The first requests of each size would wait for it, minutes each"
         consequence = f"{wait}, and the predicted start does not follow it."
@@ -36,7 +36,7 @@ def without_effect(
     modalities = settings.serving.modalities
     if settings.serving.vision_tokens is not None and not (modalities.image or modalities.video):
         fact = "has no effect: serving.modalities lets no image in."
-        yield Fault("serving.visionTokens", fact, "Nothing follows from it.", "Take it out.")
+        yield Fault("serving.visionTokens", fact, "It would be ignored.", "Take it out.")
 
 
 _LIMITS = {
@@ -66,4 +66,4 @@ def profile_without_effect(
             return
         why = f"balanced runs {balanced.max_num_seqs} requests at once as well, {_LIMITS[chosen.limited_by]}"
     fact = f"{settings.profile} changes nothing here: {why}."
-    yield Fault("profile", fact, "Nothing follows from it.", fix)
+    yield Fault("profile", fact, "It would be ignored.", fix)

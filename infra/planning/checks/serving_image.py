@@ -10,14 +10,13 @@ from collections.abc import Iterator
 
 from infra.catalog import Accelerator, Device, catalog
 from infra.catalog.flags import flag_table
-from infra.errors import Fault
+from infra.errors import Fault, Findings
 from infra.image_names import ImageName, parse_image_name
 from infra.planning.artifacts import vllm_version_of
 from infra.planning.memory.kv_blocks import NEWEST, OLDEST
 from infra.planning.names import UNKNOWN_PROJECT, Names
 from infra.planning.server.implementations import IMPLEMENTATIONS
 from infra.planning.settings.declarations import Settings
-from infra.planning.settings.messages import Findings
 
 _KEY = "images.serving"
 _NOT_VLLM = {"lmsysorg/sglang": "SGLang", "ollama/ollama": "Ollama"}

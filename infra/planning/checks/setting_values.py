@@ -12,11 +12,11 @@ from infra.planning.server.user_flags import check_arguments
 from infra.planning.settings.declarations import Settings
 
 OWN_LABELS = ("app", "stack", "managed-by", "slice")
-"""By the first two and the last a command finds again what a stack pays for."""
+"""Reserved labels. Commands find a stack's resources by `app`, `stack` and `slice`."""
 
 
 def bad_settings(stack: str, settings: Settings) -> list[Fault]:
-    """Every one of them in the settings of `stack`."""
+    """Return all faults found in the settings of `stack`."""
     faults = [*check_stack_name(stack), *check_arguments(settings)]
     if settings.hf_token and settings.hf_token_secret:
         fact = "is set together with hfToken."
@@ -60,8 +60,8 @@ def _labels(settings: Settings) -> Iterator[Fault]:
     for key in settings.labels:
         fix = "Choose another key."
         if key in OWN_LABELS:
-            fact = "is a label of our own, by which a stack's slices are found again."
-            yield Fault(f"labels.{key}", fact, "What is paid for could not be found.", fix)
+            fact = "is reserved: a stack's slices are found by this label."
+            yield Fault(f"labels.{key}", fact, "Slices that are paid for could not be found.", fix)
         elif key.startswith("goog"):
             fact = "begins with goog, which Google keeps for itself."
             yield Fault(f"labels.{key}", fact, "The deployment would be refused.", fix)
@@ -73,7 +73,7 @@ _DOCKER_TOKEN = re.compile(r"dckr_\w{3}_[\w-]{10,}")
 
 
 def _secrets_in_clear(settings: Settings) -> Iterator[Fault]:
-    """Secrets where they do not belong. The message never holds the value."""
+    """Yield a fault for each secret in clear. The message never holds its value."""
     consequence = "It would stand in the repository and in the state for everyone to read."
     remedy = "Take it out, revoke it, and run: pulumi config set --secret gemma4:hfToken"
     if _TOKEN.fullmatch(settings.hf_token_secret or ""):

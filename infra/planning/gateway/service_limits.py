@@ -6,8 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from infra.errors import Fault
-from infra.planning.settings.messages import Findings
+from infra.errors import Fault, Findings
 from infra.planning.units import read_duration
 
 MAX_CONCURRENCY = 1000

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 from infra.catalog import Accelerator, Catalog, Quota
-from infra.errors import Fault
+from infra.errors import Fault, Findings
 from infra.planning.artifacts import ImageRef
 from infra.planning.cost.estimate import Rental
 from infra.planning.gateway.service_limits import HttpProbe
@@ -25,7 +25,6 @@ from infra.planning.performance.startup import (
 from infra.planning.server.hosting import Hosting
 from infra.planning.server.server import Server
 from infra.planning.settings.declarations import MOST_SEQS, Settings
-from infra.planning.settings.messages import Findings
 from infra.planning.settings.resolve import Origin
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel
@@ -12,25 +11,13 @@ from pydantic import BaseModel
 from infra.errors import Fault
 from infra.suggestions import did_you_mean
 
-
-@dataclass(frozen=True)
-class Findings:
-    """What a check found: refusals stop a deployment, warnings are printed beside the plan."""
-
-    refusals: tuple[Fault, ...] = ()
-    warnings: tuple[Fault, ...] = ()
-
-    def __add__(self, other: Findings) -> Findings:
-        return Findings(self.refusals + other.refusals, self.warnings + other.warnings)
-
-
 _WRONG_TYPE = {
     "int_parsing": "is not a whole number",
     "int_type": "is not a whole number",
     "int_from_float": "is not a whole number",
     "float_parsing": "is not a number",
     "float_type": "is not a number",
-    "finite_number": "is not a number to count with",
+    "finite_number": "is not a finite number",
     "bool_parsing": "is neither true nor false",
     "bool_type": "is neither true nor false",
     "string_type": "is not text",
@@ -41,15 +28,15 @@ _WRONG_TYPE = {
 
 
 def describe_all(errors: Iterable[Mapping[str, Any]], root: type[BaseModel]) -> list[Fault]:
-    """The faults behind the entries of a pydantic ValidationError of `root`; a list's own length is no news when its
-    members are wrong."""
+    """Return the faults behind the entries of a pydantic ValidationError of `root`. A list is not called too short where
+    its members are wrong: pydantic does not count those."""
     entries = list(errors)
     inner = {entry["loc"][:-1] for entry in entries}
     return [describe(entry, root) for entry in entries if not (entry["type"] == "too_short" and entry["loc"] in inner)]
 
 
 def describe(error: Mapping[str, Any], root: type[BaseModel]) -> Fault:
-    """The fault behind one entry of a pydantic ValidationError of `root`."""
+    """Return the fault behind one entry of a pydantic ValidationError of `root`."""
     path = [part for part in error["loc"] if part != "[key]"]
     field = _field(path, root)
     key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
@@ -75,9 +62,9 @@ def describe(error: Mapping[str, Any], root: type[BaseModel]) -> Fault:
     if kind == "missing":
         return Fault(key, "is missing.", fix=hint)
     if kind in ("too_short", "too_long"):
-        bound = "at least" if kind == "too_short" else "at most"
-        count = context.get("min_length", context.get("max_length"))
-        return Fault(key, f"has {context.get('actual_length', 0)} entries, {bound} {count} are needed.", fix=hint)
+        least, most = context.get("min_length"), context.get("max_length")
+        bound = f"at least {least} is needed" if kind == "too_short" else f"at most {most} are taken"
+        return Fault(key, f"has {context.get('actual_length', 0)} entries; {bound}.", fix=hint)
     if kind == "value_error":
         return Fault(key, f"{shown(value)} {context['error']}.")
     return Fault(key, f"{shown(value)} is not valid here: {error['msg']}.", fix=hint)
@@ -101,7 +88,7 @@ def _not_a_choice(key: str, value: Any, expected: str) -> Fault:
 
 
 def shown(value: Any) -> str:
-    """A wrong value as a message quotes it: short, and spelled as it was written."""
+    """Return a wrong value as a message quotes it: short, and spelled as it was written."""
     if isinstance(value, Mapping):
         return "a group of keys"
     text = repr(value) if isinstance(value, str) else _yaml(value)
@@ -109,12 +96,12 @@ def shown(value: Any) -> str:
 
 
 def example(field: Any) -> str:
-    """A good value of a field, as a stack file spells it."""
+    """Return a good value of a field, as a stack file spells it."""
     return _yaml(field.examples[0]) if field.examples else "…"
 
 
 def _spell(key: str, field: Any) -> str:
-    """The example with the key before it; of a map the entry that the example holds."""
+    """Return the example of a field with its key before it. For an entry of a map, the example is an entry as well."""
     value, name = field.examples[0], key.split("[")[0]
     if isinstance(value, Mapping):
         entry, inner = next(iter(value.items()))
@@ -123,7 +110,7 @@ def _spell(key: str, field: Any) -> str:
 
 
 def _yaml(value: Any) -> str:
-    """A value in YAML's flow style."""
+    """Return a value in YAML's flow style."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}: {_yaml(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple):

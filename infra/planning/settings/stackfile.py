@@ -1,6 +1,6 @@
 """Reads `Pulumi.<stack>.yaml` as Pulumi itself would, without Pulumi: the `gemma4:` and `gcp:` keys of its `config`.
 
-It decides nothing about the values; `resolve.py` does, in a real run as well, so that both say the same about one file.
+The values are judged in `resolve.py`, for `gemma4 plan` and for `pulumi up` alike.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NAMESPACE = "gemma4"
 
 @dataclass(frozen=True)
 class StackFile:
-    """A stack's configuration: `settings` under `gemma4:` (nested, prefix removed), `gcp` under `gcp:`."""
+    """The configuration of a stack: `settings` under `gemma4:` (nested, prefix removed), `gcp` under `gcp:`."""
 
     stack: str
     path: Path
@@ -34,12 +34,13 @@ class StackFile:
 
 
 def stack_names(root: Path) -> list[str]:
-    """The stacks that have a file in the project folder `root`, by name."""
+    """Return the names of the stacks that have a file in the project folder `root`."""
     return sorted(path.name.removeprefix("Pulumi.").removesuffix(".yaml") for path in root.glob("Pulumi.?*.yaml"))
 
 
 def read_stack(root: Path, stack: str) -> StackFile:
-    """Read the file of `stack` in `root`. Raises SettingsError: no such stack, not YAML, a key written twice."""
+    """Read the file of `stack` in `root`. Raises SettingsError where there is no such stack, the file is not YAML, or a
+    key is written twice."""
     path = root / f"Pulumi.{stack}.yaml"
     names = stack_names(root)
     if stack not in names:
@@ -76,7 +77,7 @@ def _no_such_stack(root: Path, stack: str, names: list[str]) -> SettingsError:
 
 
 def _foreign_project(root: Path) -> str:
-    """The name of the Pulumi project in `root` where it is another than this program's; else empty."""
+    """Return the name of the Pulumi project in `root`, or an empty text where it is this program's own or none."""
     try:
         project = parse_yaml((root / "Pulumi.yaml").read_text(encoding="utf-8"))
     except (OSError, *UNREADABLE):
@@ -86,7 +87,8 @@ def _foreign_project(root: Path) -> str:
 
 
 def split_config(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Split `namespace:key` values into (gemma4 settings, gcp settings); object values may be JSON text, as Pulumi has them."""
+    """Split `namespace:key` values into settings of gemma4 and of gcp. Groups and lists may be JSON text, as Pulumi holds
+    them. Raises SettingsError where a namespace is misspelt."""
     settings: dict[str, Any] = {}
     gcp: dict[str, str] = {}
     faults = []
@@ -121,34 +123,30 @@ def _object(value: Any) -> Any:
 
 
 UNREADABLE = (yaml.YAMLError, ValueError, RecursionError)
-"""What `parse_yaml` raises: ValueError for a date or another tagged value that is none, and for one that holds itself."""
+"""What `parse_yaml` raises; ValueError for a date or tagged value of the wrong form, and for a value that holds itself."""
 
 
 def parse_yaml(text: str) -> Any:
-    """The value of a YAML text, read strictly and without tags."""
+    """Parse a YAML text strictly: no tags, no key written twice, no value that holds itself."""
     try:
         value = yaml.load(text, Loader=_StrictLoader)  # noqa: S506  a safe loader, made stricter
     except (LookupError, AttributeError, TypeError):  # what PyYAML makes of `!!bool x` and its like
-        raise ValueError("a tag such as !!bool or !!timestamp stands before what is none") from None
+        raise ValueError("a tag such as !!bool or !!timestamp stands before a value of another kind") from None
     json.dumps(value, default=str, skipkeys=True)  # refuses a value that holds itself
     return value
 
 
 def _as_pulumi_gives_them(config: Mapping[Any, Any]) -> dict[str, Any]:
-    """Keys and values of `config:` as they reach the program: a bare key is the project's own, a scalar is text."""
+    """Return `config:` as Pulumi hands it to the program: a key without a namespace belongs to the project, a scalar is
+    text."""
     given: dict[str, Any] = {}
     for key, value in config.items():
         name = str(key) if ":" in str(key) else f"{NAMESPACE}:{key}"
         if name in given:
             raise SettingsError.of(name, "is written twice, once without its namespace.", "One would win.", "Keep one.")
-        given[name] = _scalar(value)
+        scalar = str(value).lower() if isinstance(value, bool) else str(value)
+        given[name] = scalar if isinstance(value, bool | int | float) else value
     return given
-
-
-def _scalar(value: Any) -> Any:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value) if isinstance(value, int | float) else value
 
 
 class _StrictLoader(yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader):  # type: ignore[misc]
@@ -173,38 +171,35 @@ def _mapping(loader: Any, node: yaml.MappingNode, deep: bool = False) -> dict[An
 _StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
 
 
-def _line(path: Path, number: int) -> str:
-    return dict(enumerate(path.read_text(encoding="utf-8").splitlines())).get(number, "")
-
-
-def _why_not(error: OSError) -> str:
-    if isinstance(error, FileNotFoundError):
-        return "it is a link to a file that does not exist"
-    if isinstance(error, IsADirectoryError):
-        return "it is a folder"
-    return error.strerror or type(error).__name__
-
-
 def _load(path: Path) -> Mapping[str, Any]:
     try:
         if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():  # a pipe would be waited for
             raise OSError(errno.EINVAL, "it is not a file")
         document = parse_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
+        why = error.strerror or type(error).__name__
+        if isinstance(error, FileNotFoundError):
+            why = "it is a link to a file that does not exist"
+        elif isinstance(error, IsADirectoryError):
+            why = "it is a folder"
         fix = "Give yourself the right to read it." if isinstance(error, PermissionError) else "Put a stack file there."
-        raise SettingsError.of(path.name, f"cannot be read: {_why_not(error)}.", "None of it counts.", fix) from None
+        raise SettingsError.of(path.name, f"cannot be read: {why}.", "Nothing would be set.", fix) from None
     except UNREADABLE as error:
         mark = getattr(error, "problem_mark", None)
         where = f" line {mark.line + 1}" if mark else ""
         what, fix = getattr(error, "problem", None) or str(error).splitlines()[0], "Mend the line and run again."
-        if "cannot start any token" in what and mark and "\t" in _line(path, mark.line):
-            what, fix = "a tab stands where YAML wants blanks", "Replace the tab by blanks."
+        if (
+            "cannot start any token" in what
+            and mark
+            and "\t" in path.read_text(encoding="utf-8").splitlines()[mark.line]
+        ):
+            what, fix = "a tab stands where YAML takes only spaces", "Replace the tab by spaces."
         elif isinstance(error, UnicodeDecodeError):
             fix = "Save the file as UTF-8."
         elif isinstance(error, RecursionError):
             what, fix = "it is nested too deeply", "Write fewer levels."
         fact = f"is not readable YAML: {what}."
-        raise SettingsError.of(f"{path.name}{where}", fact, "None of the file counts.", fix) from None
+        raise SettingsError.of(f"{path.name}{where}", fact, "Nothing would be set.", fix) from None
     if document is not None and not isinstance(document, Mapping):
         raise SettingsError.of(
             path.name, "holds no keys.", "Nothing would be set.", "A stack file begins with `config:`."

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.errors import Fault
+from infra.errors import Fault, Findings
 from infra.planning.gateway.service_limits import HttpProbe, check_request_timeout
 from infra.planning.performance.startup import Stage, StartupEstimate, WeightPath
 from infra.planning.platforms.cloud_run.startup_probe import (
@@ -16,7 +16,6 @@ from infra.planning.platforms.cloud_run.startup_probe import (
     choose_probe,
     deploy_timeout_s,
 )
-from infra.planning.settings.messages import Findings
 from infra.planning.units import Band
 
 

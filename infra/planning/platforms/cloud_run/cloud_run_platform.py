@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from infra.catalog import Accelerator
+from infra.errors import Findings
 from infra.planning.gateway.service_limits import MAX_CONCURRENCY, check_request_timeout
 from infra.planning.names import Names
 from infra.planning.performance.startup import (
@@ -27,7 +28,6 @@ from infra.planning.platforms.cloud_run.startup_probe import PERIOD_S, check_pro
 from infra.planning.server.hosting import Hosting
 from infra.planning.server.server import Server
 from infra.planning.settings.declarations import MOST_SEQS, Settings
-from infra.planning.settings.messages import Findings
 from infra.planning.units import Band, parse_duration
 
 IMPORT_RATE = 37e6

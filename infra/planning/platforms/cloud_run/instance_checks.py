@@ -26,7 +26,9 @@ def refused_sizes(scaling: Scaling, limits: CloudRunLimits) -> Iterator[Fault]:
     within = scaling.cpu is not None and limits.cpu.min <= scaling.cpu <= limits.cpu.max
     if within and limits.cpu_values and scaling.cpu not in limits.cpu_values:
         values = ", ".join(str(value) for value in limits.cpu_values)
-        yield Fault("scaling.cpu", f"Cloud Run has no {scaling.cpu} vCPU.", _REFUSED, f"Write one of: {values}.")
+        yield Fault(
+            "scaling.cpu", f"Cloud Run does not offer {scaling.cpu} vCPU.", _REFUSED, f"Write one of: {values}."
+        )
     if scaling.min_instances > scaling.max_instances:
         fact = f"{scaling.min_instances} is more than scaling.maxInstances {scaling.max_instances}."
         yield Fault("scaling.minInstances", fact, _REFUSED, "Raise maxInstances or lower minInstances.")

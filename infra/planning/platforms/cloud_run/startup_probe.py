@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import math
 
-from infra.errors import Fault
+from infra.errors import Fault, Findings
 from infra.planning.gateway.service_limits import HttpProbe
 from infra.planning.performance.startup import StartupEstimate
-from infra.planning.settings.messages import Findings
 from infra.planning.units import read_duration
 
 GPU_WINDOW_S = 1800

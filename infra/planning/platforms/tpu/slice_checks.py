@@ -7,14 +7,13 @@ from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Network
 
 from infra.catalog import Accelerator, catalog
-from infra.errors import Fault
+from infra.errors import Fault, Findings
 from infra.planning.gateway.limits import MOST_IN_FLIGHT
 from infra.planning.gateway.service_limits import TEMPERATE_CONCURRENCY
 from infra.planning.performance.startup import StartupEstimate
 from infra.planning.platforms.tpu.slices import SlicesPlan, limits_of
 from infra.planning.settings.cidr import DOCKER, is_private
 from infra.planning.settings.declarations import Settings
-from infra.planning.settings.messages import Findings
 from infra.planning.settings.resolve import WRITTEN, Origin
 from infra.planning.units import parse_duration, read_duration, spell_duration
 
@@ -156,15 +155,14 @@ def _in_flight(settings: Settings, slices: SlicesPlan, max_num_seqs: int) -> Ite
     """What the gateway lets through to one slice, beside what the slice runs at once."""
     held, count = settings.scaling.concurrency, len(slices.names)
     each = slices.gateway.in_flight_limit // count
+    whose = "the slice" if count == 1 else f"each of {count} slices"
     if each < max_num_seqs:
-        fact = (
-            f"{each} requests are in flight for each of {count} slice(s), less than serving.maxNumSeqs {max_num_seqs}."
-        )
+        fact = f"{each} requests are in flight for {whose}, less than serving.maxNumSeqs {max_num_seqs}."
         fits = max_num_seqs * count <= MOST_IN_FLIGHT
         fix = f"scaling.concurrency: {max_num_seqs}" if fits else f"serving.maxNumSeqs: {each}, or use fewer slices"
         yield Fault("scaling.concurrency", fact, "The batch can never fill.", f"Write {fix}.")
     elif held is not None and held * count > MOST_IN_FLIGHT:
-        fact = f"{held} for each of {count} slices is more than the {MOST_IN_FLIGHT} that the gateway admits in all."
+        fact = f"{held} for {whose} is more than the {MOST_IN_FLIGHT} that the gateway admits in all."
         fix = f"Write at most {MOST_IN_FLIGHT // count}."
         yield Fault("scaling.concurrency", fact, "The gateway would answer 429 earlier.", fix)
     elif held is not None and held > TEMPERATE_CONCURRENCY * max_num_seqs:

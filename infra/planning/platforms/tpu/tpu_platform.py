@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from infra.catalog import Accelerator
-from infra.errors import Fault
+from infra.errors import Fault, Findings
 from infra.planning.gateway.limits import MOST_IN_FLIGHT
 from infra.planning.gateway.service_limits import check_request_timeout
 from infra.planning.names import Names, region_of
@@ -18,7 +18,6 @@ from infra.planning.platforms.tpu.slices import SLICE_NAMES, SlicesPlan, limits_
 from infra.planning.server.hosting import Hosting
 from infra.planning.server.server import Server
 from infra.planning.settings.declarations import Settings
-from infra.planning.settings.messages import Findings
 
 VPC_ADDRESS = "${VPC_ADDRESS}"
 """A slice's supervisor puts the machine's own address here: the server listens in the VPC and nowhere else."""
