@@ -1,7 +1,8 @@
-"""The commands of the archive: run, install (also at boot), install-files (the same without starting anything)."""
+"""The commands: `run`, `install` (also at boot), and `install-files`, which installs without starting anything."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import shutil
@@ -9,7 +10,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NoReturn
 
 from containers.shared.web import TransientError
@@ -31,10 +32,11 @@ USAGE = "usage: supervisor.pyz run | install | install-files"
 
 
 class Stopped(BaseException):
-    """systemd wants this process to end. What serves goes on without it."""
+    """systemd asks this process to end. The container goes on without it."""
 
 
 def main(argv: Sequence[str]) -> int:
+    """Carry out one command; returns its exit code."""
     settings = SupervisorSettings.of(os.environ)
     command = argv[0] if len(argv) == 1 else ""
     if command == "run":
@@ -53,20 +55,26 @@ def main(argv: Sequence[str]) -> int:
 
 
 def run(settings: SupervisorSettings) -> int:
-    """Keep the node's container until told to stop. What goes wrong inside ends the process; systemd starts it anew."""
+    """Keep the container running until told to stop. An unexpected error ends the process; systemd starts it again."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stop)
     log = Log()
-    _make_room(settings)
-    _hide_tokens(settings, log)
+    for folder in (settings.state_dir, settings.run_dir):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for login in settings.run_dir.glob("docker-*"):  # one that was cut short
+        shutil.rmtree(login, ignore_errors=True)
+    (settings.run_dir / "container.env").unlink(missing_ok=True)
+    # Before anything is logged: an earlier supervisor gave these tokens to the container, which may print them.
+    for path in token_files(settings.run_dir):
+        log.hide(path.read_text(errors="replace").strip())
     installation = Installation(settings)
     metadata = MetadataServer(settings, log)
     cloud_log = CloudLog(settings, metadata, log)
     log.listener = cloud_log.add
     report = (metadata.publish, settings.report_s, settings.report_cap_s)
     status = MachineStatus(log, settings.run_dir / "status.json", *report)
-    stumble = functools.partial(_stumble, log, status, cloud_log)
-    threading.excepthook = lambda fault: stumble(fault.exc_value or fault.exc_type())
+    end_on_bug = functools.partial(_end_on_bug, log, status, cloud_log)
+    threading.excepthook = lambda raised: end_on_bug(raised.exc_value or raised.exc_type())
     status.set(supervisor=installation.version, maintenance=None)
     state = SavedState(settings.state_dir / "state.json", settings.weights_root, status)
     docker = Docker(settings, log)
@@ -76,59 +84,36 @@ def run(settings: SupervisorSettings) -> int:
     cloud_log.collect = output.collect
     cloud_log.start()
 
-    def let_go() -> None:
+    def prepare_to_end() -> None:
         controller.halt()
         cloud_log.flush()
 
-    controller = Controller(context, lambda value: installation.give_way(value, log, status, let_go))
+    controller = Controller(context, lambda value: installation.upgrade_to(value, log, status, prepare_to_end))
     try:
-        _upgrade_first(installation, metadata, log, status, cloud_log.flush)
+        # Before anything that could fail in this version: a better one may be waiting.
+        with contextlib.suppress(TransientError):
+            installation.upgrade_to(metadata.read(SUPERVISOR), log, status, cloud_log.flush)
         controller.run()
     except Stopped:
         if goes_down := machine_goes_down():
-            controller.shut()
+            controller.close_port()
         what = "closed, as the machine goes down" if goes_down else "left as it is, like the container"
         log.info("end", f"Told to stop; the port is {what}.")
-        controller.halt()
-        cloud_log.flush()
+        prepare_to_end()
         os._exit(0)  # threads may still wait for the network
     except Exception as error:
-        stumble(error)
+        end_on_bug(error)
 
 
-def _stumble(log: Log, status: MachineStatus, cloud_log: CloudLog, error: BaseException) -> NoReturn:
-    """A fault of ours, on whichever thread: say where, and let systemd start afresh. Container and port stay."""
+def _end_on_bug(log: Log, status: MachineStatus, cloud_log: CloudLog, error: BaseException) -> NoReturn:
+    """Report an unexpected error of any thread and end the process. Container and port stay as they are."""
     try:
         stack = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-        log.error("fault", "The supervisor stumbled over itself.", stack=log.clean(stack))
+        log.error("fault", "A bug of the supervisor ended it. systemd starts it again.", stack=log.redacted(stack))
         status.end("supervisor", f"Unexpected {type(error).__name__}: {error}. It starts again.")
         cloud_log.flush()
     finally:
         os._exit(1)
-
-
-def _upgrade_first(
-    installation: Installation, metadata: MetadataServer, log: Log, status: MachineStatus, before: Callable[[], None]
-) -> None:
-    """Before anything that could fail in this version: a better one may be waiting."""
-    try:
-        installation.give_way(metadata.read(SUPERVISOR), log, status, before)
-    except TransientError:
-        return  # the watch will see it
-
-
-def _make_room(settings: SupervisorSettings) -> None:
-    settings.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    settings.run_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    for left in settings.run_dir.glob("docker-*"):  # a login that was cut short
-        shutil.rmtree(left, ignore_errors=True)
-    (settings.run_dir / "container.env").unlink(missing_ok=True)
-
-
-def _hide_tokens(settings: SupervisorSettings, log: Log) -> None:
-    """Before a word is said: an earlier supervisor gave them to what runs, which may repeat them."""
-    for path in token_files(settings.run_dir):
-        log.hide(path.read_text(errors="replace").strip())
 
 
 def _stop(*_: object) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Cloud Storage with the machine's own account: manifests, and the content of objects in ranges."""
+"""Reads the weights' bucket with the machine's own account: manifests, and the content of objects in ranges."""
 
 from __future__ import annotations
 
@@ -21,29 +21,30 @@ ANSWER_S = 60.0
 
 
 class WeightsError(Exception):
-    """The weights cannot be had as the manifest promises; says what is wrong and what to do."""
+    """The weights in the bucket are not what the manifest promises; says what is wrong and what to do."""
 
 
 @dataclass(frozen=True)
-class Source:
-    """A file where it comes from."""
+class SourceFile:
+    """One file of the bucket."""
 
     weights: WeightSet
     file: ManifestFile
 
     @property
     def place(self) -> str:
+        """Return its address, as messages show it."""
         return f"{self.weights.place}/{self.file.name}"
 
 
-class Bucket:
-    """Cloud Storage by its JSON API, with the machine's own account."""
+class WeightsBucket:
+    """Cloud Storage by its JSON API. Shared by all threads."""
 
     def __init__(self, url: str, metadata: MetadataServer) -> None:
         self._url, self._metadata = url.rstrip("/"), metadata
 
     def manifest(self, weights: WeightSet) -> list[ManifestFile]:
-        """The files that make up a checkpoint. Raises WeightsError, TransientError."""
+        """Return the files that make up a checkpoint. Raises WeightsError, TransientError."""
         place = f"{weights.place}/{MANIFEST}"
         reply = call("GET", self.url(weights, MANIFEST), timeout_s=ANSWER_S, headers=self.headers())
         self.check(reply.status, place)
@@ -57,40 +58,46 @@ class Bucket:
         return files
 
     def url(self, weights: WeightSet, name: str) -> str:
+        """Return the address of a file's content."""
         return f"{self._url}/storage/v1/b/{weights.bucket}/o/{quote(f'{weights.prefix}/{name}', safe='')}?alt=media"
 
     def headers(self) -> dict[str, str]:
+        """Return the headers that every request needs. Raises TransientError."""
         return {"Authorization": f"Bearer {self._metadata.token()}"}
 
     def check(self, status: int, place: str) -> None:
-        """Raise for whatever is not content."""
+        """Raise WeightsError or TransientError for a status that is not content."""
         if status in (200, 206):
             return
         if status == 401:
             self._metadata.forget_token()
         if status == 404:
-            raise WeightsError(f"{place} is not there. Has the weights copy finished, and is the prefix right?")
+            raise WeightsError(f"{place} does not exist. Has the weights copy finished, and is the prefix right?")
         if status in (401, 403):
             fix = "grant the slice's service account roles/storage.objectViewer on the bucket."
             raise WeightsError(f"{place} may not be read (HTTP {status}): {fix}")
         raise TransientError(f"{place}: HTTP {status}")
 
 
-class Reader:
-    """One connection to the bucket, used by one thread."""
+class RangeReader:
+    """One connection to the bucket, for one thread."""
 
-    def __init__(self, bucket: Bucket, retry_s: float, abandoned: threading.Event) -> None:
+    def __init__(self, bucket: WeightsBucket, retry_s: float, abandoned: threading.Event) -> None:
         self._bucket, self._retry_s, self._abandoned = bucket, retry_s, abandoned
         self._connection: http.client.HTTPConnection | None = None
         self._buffer = memoryview(bytearray(PIECE))
 
     def close(self) -> None:
+        """Close the connection; the next range opens one again."""
         if self._connection:
             self._connection.close()
         self._connection = None
 
-    def read(self, source: Source, start: int, end: int) -> Iterator[memoryview]:
-        """Bytes `start` to `end` in pieces, each valid until the next; goes on where a connection broke off."""
+    def read(self, source: SourceFile, start: int, end: int) -> Iterator[memoryview]:
+        """Yield bytes `start` to `end` in pieces, each valid until the next, and go on where a connection broke off.
+
+        Raises WeightsError, TransientError after several failures at one place, Abandoned when told to stop.
+        """
         failures = 0
         while start < end:
             try:
@@ -102,11 +109,11 @@ class Reader:
                 self.close()
                 failures += 1
                 if failures >= RANGE_TRIES:
-                    raise TransientError(f"{source.place}: {describe(error)}, {failures} times at one spot") from None
+                    raise TransientError(f"{source.place}: {describe(error)}, {failures} times at one place") from None
                 if self._abandoned.wait(backoff(self._retry_s, 30, failures)):
                     raise Abandoned from None
 
-    def _stream(self, source: Source, start: int, end: int) -> Iterator[memoryview]:
+    def _stream(self, source: SourceFile, start: int, end: int) -> Iterator[memoryview]:
         response = self._open(source, start, end)
         while start < end:
             if self._abandoned.is_set():
@@ -117,9 +124,9 @@ class Reader:
                 raise TransientError("the connection ended early")
             start += count
             yield self._buffer[:count]
-        response.read()  # nothing is left, and the connection may be used again
+        response.read()  # nothing is left to read, but this makes the connection usable again
 
-    def _open(self, source: Source, start: int, end: int) -> http.client.HTTPResponse:
+    def _open(self, source: SourceFile, start: int, end: int) -> http.client.HTTPResponse:
         url = self._bucket.url(source.weights, source.file.name)
         if self._connection is None:
             self._connection = connect(url, ANSWER_S)

@@ -1,9 +1,9 @@
-"""Memory and disk are made free of what no specification needs any more."""
+"""Removes weights, models, tokens and images that no specification needs any more."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Collection
 from pathlib import Path
 
 from .context import Context
@@ -12,10 +12,10 @@ from .huggingface import token_file, token_files, unnamed_models
 from .state import Run
 
 
-def clean(context: Context, run: Run) -> None:
-    """`run` is what is wanted, and has proven itself: take away everything that was only there for others."""
+def remove_unneeded(context: Context, run: Run) -> None:
+    """Remove what only other specifications needed. `run` is the desired one and has proven itself."""
     settings, spec = context.settings, run.spec
-    gone = sweep(settings.weights_root, spec.weights)
+    gone = remove_all_but(settings.weights_root, spec.weights)
     for folder in unnamed_models(spec, settings.memory):
         shutil.rmtree(folder, ignore_errors=True)
         gone.append(str(folder))
@@ -30,18 +30,15 @@ def clean(context: Context, run: Run) -> None:
         context.log.info("cleaned", "Removed what is not needed any more.", weights=gone, images=removed)
 
 
-def sweep(root: Path, kept: Iterable[WeightSet]) -> list[str]:
-    """Take away everything below `root` but the folders of those, whoever left it there; returns what went."""
-    return _sweep(root, {Path(weights.destination) for weights in kept})
-
-
-def _sweep(folder: Path, keep: set[Path]) -> list[str]:
+def remove_all_but(root: Path, kept: Collection[WeightSet]) -> list[str]:
+    """Remove everything below `root` but the folders of `kept`, whoever left it there; returns what was removed."""
+    folders = {Path(weights.destination) for weights in kept}
     gone: list[str] = []
-    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-        if path in keep:
+    for path in sorted(root.iterdir()) if root.is_dir() else ():
+        if path in folders:
             continue
-        if any(path in each.parents for each in keep):
-            gone += _sweep(path, keep)
+        if any(path in folder.parents for folder in folders):
+            gone += remove_all_but(path, kept)
             continue
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)

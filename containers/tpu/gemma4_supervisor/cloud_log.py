@@ -1,8 +1,8 @@
-"""Cloud Logging gets the journal and what the server prints: where an operator reads it without a way into the machine.
+"""Sends the log and the server's output to Cloud Logging, where operators can read them without access to the machine.
 
 A TPU machine sends nothing of this by itself. The attribute `gemma4-log` says under which names the entries are written
-(README.md); without it nothing is sent. Sending never holds anything up: entries wait in memory, a bounded number of
-them, and the oldest are lost where Cloud Logging does not take them.
+(README.md); without it nothing is sent. Nothing waits for the sending: a bounded number of entries is kept in memory, and
+the oldest are lost while Cloud Logging does not accept them.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from .supervisor_settings import SupervisorSettings
 NAME = "gemma4"
 MOST_WAITING = 2000
 MOST_SENT = 500
-"""Entries in memory, and in one request, which may have 10 MB: a text has 2,000 characters at most (see `journal`), each
-of up to four bytes."""
+"""Entries in memory, and in one request, which may have 10 MB: a text has at most 2,000 characters (see `log`), each of
+up to four bytes."""
 LOST = (400, 413)
-"""Answers to a request that will never be taken as it stands; with `partialSuccess` its good entries were."""
+"""Answers to a request that will be refused however often it is sent. With `partialSuccess` its valid entries were taken."""
 ANSWER_S = 10.0
 LAST_S = 3.0
-"""For the last entries of a process that ends."""
+"""Timeout for the last entries of a process that ends."""
 NODE = ("project_id", "location", "namespace", "node_id")
 OWN = ("stack", "slice")
 
@@ -40,7 +40,7 @@ Entry = Mapping[str, Any]
 
 
 class CloudLog(threading.Thread):
-    """Entries come in by `add` and `add_line`, from any thread. `collect` is called before each sending."""
+    """Sends the entries of `add` and `add_line`, which any thread may call. `collect` is called before each sending."""
 
     def __init__(self, settings: SupervisorSettings, metadata: MetadataServer, log: Log) -> None:
         super().__init__(name="cloud log", daemon=True)
@@ -55,16 +55,16 @@ class CloudLog(threading.Thread):
         self._has_refused = False
         self.collect: Callable[[], None] = lambda: None
 
-    def add(self, said: Mapping[str, Any]) -> None:
-        """A line of the journal, which has no secrets in it any more."""
-        payload = {key: value for key, value in said.items() if key not in ("severity", "time")}
-        # Numbered, as entries of one moment are ordered by their ids, and a request may arrive twice.
-        self._waiting.append(_entry(said["severity"], _now(), f"{self._mark}-{next(self._numbers):09d}", payload))
+    def add(self, entry: Mapping[str, Any]) -> None:
+        """Add an entry of the log, from which secrets are removed already."""
+        payload = {key: value for key, value in entry.items() if key not in ("severity", "time")}
+        # Numbered, as entries with one time are ordered by their ids, and a request may arrive twice.
+        self._waiting.append(_entry(entry["severity"], _now(), f"{self._mark}-{next(self._numbers):09d}", payload))
 
     def add_line(self, severity: str, stamp: str, text: str) -> None:
-        """A line that the server printed at `stamp`. The same one again, of another supervisor, is no other entry."""
+        """Add a line that the server printed at `stamp`. Read again by another supervisor, it is still the same entry."""
         mark = hashlib.sha256(f"{stamp} {text}".encode()).hexdigest()[:16]
-        self._waiting.append(_entry(severity, stamp, mark, {"event": "output", "message": self._log.clean(text)}))
+        self._waiting.append(_entry(severity, stamp, mark, {"event": "output", "message": self._log.redacted(text)}))
 
     def run(self) -> None:
         failures = 0
@@ -77,17 +77,17 @@ class CloudLog(threading.Thread):
             except TransientError as error:
                 failures += 1
                 if failures == 1:
-                    self._log.warning("report", f"Cloud Logging takes nothing at the moment: {error}")
+                    self._log.warning("report", f"Cloud Logging does not accept entries now: {error}")
 
     def flush(self) -> None:
-        """Send what waits, because this process is about to end; gives up soon."""
+        """Send what waits, because this process is about to end. Gives up after a few seconds."""
         try:
             self._send(LAST_S)
         except TransientError:
-            return  # the journal has it
+            return  # systemd's journal has it
 
     def _send(self, timeout_s: float) -> None:
-        """Send all that waits. Raises TransientError, and keeps for the next time what has not been taken."""
+        """Send all that waits. Raises TransientError, and keeps what was not accepted for the next time."""
         if not self._sending.acquire(timeout=timeout_s):
             return
         try:
@@ -118,7 +118,7 @@ class CloudLog(threading.Thread):
 
 
 def _names(text: str | None) -> dict[str, Any]:
-    """What all entries have in common; nothing where the attribute does not say it, as on a node that is older than it."""
+    """Return the fields of every request from the attribute; empty where the node has none, as one from before it existed."""
     try:
         place = {key: str(json.loads(text or "{}")[key]) for key in (*NODE, *OWN)}
     except (ValueError, KeyError, TypeError):
@@ -135,6 +135,6 @@ def _entry(severity: str, stamp: str, mark: str, payload: Mapping[str, Any]) -> 
 
 
 def _now() -> str:
-    """RFC 3339 with nine digits, as docker stamps what a container prints: texts that can be compared."""
+    """Return the time in RFC 3339 with nine digits, the form of docker's times, so that both can be compared as text."""
     nanoseconds = time.time_ns()
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(nanoseconds // 10**9)) + f".{nanoseconds % 10**9:09d}Z"

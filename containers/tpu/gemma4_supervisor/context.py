@@ -1,4 +1,4 @@
-"""What all of the supervisor's parts share."""
+"""The clients and settings that all parts of the supervisor use."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from .supervisor_settings import SupervisorSettings
 
 @dataclass(frozen=True)
 class Context:
+    """Made once, when the process starts."""
+
     settings: SupervisorSettings
     log: Log
     status: MachineStatus

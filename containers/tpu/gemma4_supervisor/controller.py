@@ -1,12 +1,13 @@
-"""What ought to run: follows the metadata, prepares a change beside what serves, and puts it in its place when ready.
+"""Decides which specification is to run: follows the metadata, prepares a change, and switches to it when it is ready.
 
-Two tracks, both driven by events from one queue:
+Two things go on side by side, both driven by events from one queue:
 
-* the *service* keeps the current run alive, whatever the metadata want meanwhile;
-* a *change* to what the metadata want is prepared beside it, and only once everything is here takes its place.
+* the *lifecycle* keeps the current run alive, whatever the metadata ask for meanwhile;
+* a *change* to the desired specification is prepared beside it, and takes its place only once everything is here.
 
-So a wish that cannot be fulfilled never costs what serves, the newest wish wins however many come, and a specification
-that does not stay up gives way to the last one that did. A supervisor that was killed finds the container as it was.
+So a specification that cannot be fetched never stops the server that runs, the newest specification wins however many
+come, and one that does not stay up gives way to the last one that did. A supervisor that was killed finds the container
+as it was.
 """
 
 from __future__ import annotations
@@ -19,15 +20,16 @@ from typing import NoReturn
 
 from containers.shared.web import backoff
 
-from .cleanup import clean
+from .cleanup import remove_unneeded
 from .context import Context
 from .desired_spec import Spec, SpecError, parse
-from .metadata_server import SPEC, SUPERVISOR, MaintenanceWatch, Watch
+from .metadata_server import SPEC, SUPERVISOR, AttributeWatch, MaintenanceWatch
 from .preparation import PLACES, Preparation
 from .server_lifecycle import Phase, ServerLifecycle
 from .state import Run
 
-LOOK_UP_S = 1.0
+TICK_S = 1.0
+"""Longest time between two looks at what is due, such as a restart."""
 
 
 class Controller:
@@ -41,45 +43,46 @@ class Controller:
         self._change: Preparation | None = None
 
     def run(self) -> NoReturn:
+        """Follow the metadata until the process ends."""
         settings, metadata = self._context.settings, self._context.metadata
-        # First, so that a better version arrives whatever is the matter here.
-        Watch(settings, metadata, SUPERVISOR, self._later(self._replace_program)).start()
+        # First, so that a better version arrives whatever else fails.
+        AttributeWatch(settings, metadata, SUPERVISOR, self._later(self._replace_program)).start()
         MaintenanceWatch(settings, metadata, self._later(self._on_maintenance)).start()
         failures = 0
-        while not self._lifecycle.find():
+        while not self._lifecycle.adopt_or_restart():
             failures += 1
             self._work(backoff(settings.retry_s, 10, failures))
-        Watch(settings, metadata, SPEC, self._later(self._on_spec), self._on_metadata).start()
+        AttributeWatch(settings, metadata, SPEC, self._later(self._on_spec), self._on_metadata).start()
         while True:
-            self._work(min(LOOK_UP_S, settings.restart_s))
+            self._work(min(TICK_S, settings.restart_s))
 
     def halt(self) -> None:
-        """Let go of everything that is being fetched; the container and its port stay as they are."""
+        """Stop everything that is being fetched; the container and its port stay as they are."""
         self._lifecycle.halt()
         if self._change:
             self._change.halt()
 
-    def shut(self) -> None:
-        """Close the port, because the machine goes down: a server that is ending answers everybody with errors."""
-        self._lifecycle.shut()
+    def close_port(self) -> None:
+        """Close the port, because the machine goes down: a server that is ending answers every request with an error."""
+        self._lifecycle.close_port()
 
     def _work(self, for_s: float) -> None:
-        """Do what there is to do, for so long."""
+        """Handle events for so many seconds."""
         end = time.monotonic() + for_s
         while (left_s := end - time.monotonic()) > 0:
-            self._show()
+            self._report_status()
             with contextlib.suppress(queue.Empty):
                 self._events.get(timeout=left_s)()
-            self._lifecycle.on_time()
+            self._lifecycle.tick()
             self._state.save_again()
 
     def _later(self, act: Callable[[str | None], None]) -> Callable[[str | None], None]:
-        """The same, on the main thread."""
+        """Return a function that has `act` called on the main thread."""
         return lambda value: self._events.put(lambda: act(value))
 
     def _on_metadata(self, trouble: str) -> None:
         if trouble:
-            self._context.status.trouble("metadata", f"{trouble}; what runs goes on, and changes wait.")
+            self._context.status.trouble("metadata", f"{trouble}; the server that runs goes on, and changes wait.")
         else:
             self._context.status.clear("metadata")
 
@@ -94,42 +97,44 @@ class Controller:
                 raise SpecError("The node has no attribute gemma4-spec.")
             spec = parse(text, self._context.settings.weights_root)
         except SpecError as error:
-            self._context.status.trouble("spec", f"{error} What runs goes on.")
+            self._context.status.trouble("spec", f"{error} The server that runs goes on.")
             return
         self._context.status.clear("spec")
-        self._context.log.info("wanted", f"Wanted: {spec.hash}.", hash=spec.hash)
+        self._context.log.info("wanted", f"{spec.hash} is the desired specification.", hash=spec.hash)
         self._wanted = spec
         if self._state.rejected not in ("", spec.digest):
             self._state.rejected = ""
             self._context.status.clear("rejected")
-        self._pursue(spec)
+        self._prepare_change(spec)
 
-    def _pursue(self, spec: Spec) -> None:
-        """Begin to bring `spec` here, unless it is here, or has been given up in exactly this form."""
+    def _prepare_change(self, spec: Spec) -> None:
+        """Begin to prepare `spec`, unless it runs already or was rejected in exactly this form."""
         if self._change and self._change.spec.digest == spec.digest:
             return
         if self._change:
-            self._context.log.info("abandoned", f"{self._change.spec.hash} is abandoned for {spec.hash}.")
+            self._context.log.info(
+                "abandoned", f"{self._change.spec.hash} is no longer prepared: {spec.hash} is newer."
+            )
             self._change.abandon()
             self._change = None
             self._context.status.clear(*PLACES)
             self._context.status.set(weightsPercent=None)
         if self._lifecycle.current is None:
-            self._lifecycle.adopt(spec)
+            self._lifecycle.adopt_container(spec)
         current = self._lifecycle.current
         if current and current.spec.fingerprint == spec.fingerprint:
-            current.spec = spec  # what it may take in time can have changed
+            current.spec = spec  # its time limits can have changed
             self._state.save()
             if self._lifecycle.phase is Phase.WAITING:
-                self._lifecycle.revive()
+                self._lifecycle.restart()
             elif self._lifecycle.phase is Phase.SERVING:
                 self._on_served(current)
         elif spec.digest == self._state.rejected:
             self._context.status.trouble(
-                "rejected", f"{spec.hash} was given up before; change anything to try it again."
+                "rejected", f"{spec.hash} was rejected before; change anything in it to try it again."
             )
         else:
-            self._lifecycle.stand_back()
+            self._lifecycle.stop_downloads()
             self._change = Preparation(self._context, spec, self._on_ready, self._on_trouble)
             self._change.start()
 
@@ -145,14 +150,14 @@ class Controller:
 
     def _on_trouble(self, preparation: Preparation) -> None:
         def bridge() -> None:
-            """The change may take long; meanwhile what ran before is better than nothing."""
+            # The change may take long; until then the last specification is better than none.
             if preparation is self._change and self._lifecycle.phase is Phase.WAITING:
-                self._lifecycle.revive()
+                self._lifecycle.restart()
 
         self._events.put(bridge)
 
     def _on_served(self, run: Run) -> None:
-        """Where it is what is wanted, nothing is given up any more, and once it is good, nothing else is needed."""
+        """Clear an earlier rejection and, once `run` is proven, remove everything else, if it has the desired specification."""
         if not self._wanted or self._wanted.fingerprint != run.spec.fingerprint:
             return
         self._context.status.clear("rejected")
@@ -160,9 +165,9 @@ class Controller:
             self._state.rejected = ""
             self._state.save()
         if self._state.is_good(run):
-            clean(self._context, run)
+            remove_unneeded(self._context, run)
 
-    def _show(self) -> None:
+    def _report_status(self) -> None:
         current, wanted = self._lifecycle.current, self._wanted
         self._context.status.set(
             stage=self._lifecycle.phase.value,

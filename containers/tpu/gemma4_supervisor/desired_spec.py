@@ -1,4 +1,4 @@
-"""What the node is asked to serve: the attribute `gemma4-spec`, read strictly, with every fault named at once."""
+"""The desired specification: the attribute `gemma4-spec`, read strictly, with every fault named at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 SCHEMA = 1
 ADDRESS = "${VPC_ADDRESS}"
-"""Stands in `argv` for the machine's own address, which nobody knows when the slice is queued."""
+"""Stands in `argv` for the machine's own address, which is not known when the slice is queued."""
 
 _FIELDS: Mapping[str, tuple[type, ...]] = {
     "schema": (int,),
@@ -38,7 +38,7 @@ _OPTIONAL: Mapping[str, Any] = {
     "privileged": False,
     "generation": "",
 }
-_OF_THE_CONTAINER = ("image", "argv", "env", "weights", "hfTokenSecret", "port", "drainSeconds", "privileged")
+_CONTAINER_FIELDS = ("image", "argv", "env", "weights", "hfTokenSecret", "port", "drainSeconds", "privileged")
 _TOKEN_NAMES = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 _TOKEN = re.compile(r"hf_[A-Za-z0-9]{16,}|ya29\.[\w-]{16,}")
 _SECRET = re.compile(r"projects/[^/]+/secrets/[^/]+(/versions/[^/]+)?")
@@ -50,7 +50,7 @@ class SpecError(Exception):
 
 @dataclass(frozen=True)
 class WeightSet:
-    """A checkpoint below `gs://bucket/prefix/`, and the folder that it has to stand in."""
+    """A checkpoint below `gs://bucket/prefix/`, and the folder that it is copied to."""
 
     bucket: str
     prefix: str
@@ -58,12 +58,13 @@ class WeightSet:
 
     @property
     def place(self) -> str:
+        """Return its address, as messages show it."""
         return f"gs://{self.bucket}/{self.prefix}"
 
 
 @dataclass(frozen=True)
 class Spec:
-    """One wish. `digest` is of its whole text, `fingerprint` of what a running container depends on."""
+    """One specification. `digest` is of its whole text, `fingerprint` of the fields that a container depends on."""
 
     document: Mapping[str, Any]
     hash: str
@@ -82,12 +83,12 @@ class Spec:
     fingerprint: str
 
     def command(self, address: str) -> tuple[str, ...]:
-        """The server's command line, with the machine's own address in it."""
+        """Return the server's command line, with the machine's own address in it."""
         return tuple(part.replace(ADDRESS, address) for part in self.argv)
 
 
 def parse(text: str, weights_root: Path) -> Spec:
-    """Raises SpecError. Weights may only go below `weights_root`."""
+    """Return the specification in `text`. Raises SpecError, also where weights would not go below `weights_root`."""
     try:
         document = json.loads(text)
     except ValueError as error:
@@ -122,7 +123,7 @@ def _spec(document: Mapping[str, Any]) -> Spec:
         drain_s=document["drainSeconds"],
         privileged=document["privileged"],
         digest=_digest(document),
-        fingerprint=_digest({key: document[key] for key in _OF_THE_CONTAINER}),
+        fingerprint=_digest({key: document[key] for key in _CONTAINER_FIELDS}),
     )
 
 

@@ -25,7 +25,7 @@ ANSWER_S = 60.0
 PULL_S = 3600.0
 LAST_LINES = 30
 
-# What docker says, and what to do about it. The first that is found counts.
+# Words of docker's errors, and what to do about them. The first that is found counts.
 REMEDIES = (
     ("cannot connect to the docker daemon", "Docker is not running on this machine."),
     ("failed to connect to the docker api", "Docker is not running on this machine."),
@@ -45,16 +45,16 @@ _HELP = re.compile(r"(See|Run) 'docker .*--help'")
 
 
 class DockerError(Exception):
-    """What docker answered, in one line, with what to do about it where that is known."""
+    """Docker's error in one line, with what to do about it where that is known."""
 
 
 class Abandoned(Exception):
-    """Told to stop in the middle: nobody wants the result any more."""
+    """Told to stop in the middle: the result is not needed any more."""
 
 
 @dataclass(frozen=True)
 class Container:
-    """The container as docker knows it. `exit_code` is meaningless while it runs."""
+    """The container as docker describes it. `exit_code` has no meaning while it runs."""
 
     id: str
     running: bool
@@ -64,7 +64,7 @@ class Container:
 
 
 class Docker:
-    """Shared by all threads: it holds nothing but its settings."""
+    """Runs docker commands. Shared by all threads."""
 
     def __init__(self, settings: SupervisorSettings, log: Log) -> None:
         self._run_dir, self._weights_root = settings.run_dir, settings.weights_root
@@ -72,7 +72,7 @@ class Docker:
         self._log = log
 
     def container(self) -> Container | None:
-        """The container of our name, running or not. Raises DockerError."""
+        """Return the container named gemma4, running or not, None where there is none. Raises DockerError."""
         try:
             text = self._docker("container", "inspect", NAME)
         except DockerError as error:
@@ -85,7 +85,7 @@ class Docker:
             raise DockerError(f"docker container inspect: the answer cannot be read ({type(error).__name__})") from None
 
     def start(self, spec: Spec, image_id: str, address: str, token_file: Path | None) -> str:
-        """Run the server in the background, and return the container's id. Raises DockerError."""
+        """Run the server in the background; returns the container's id. Raises DockerError."""
         entrypoint, *arguments = spec.command(address)
         options = ["--name", NAME, "--network", "host", "--stop-timeout", str(round(spec.drain_s))]
         options += [*self._rights(spec), "--volume", "/dev/shm:/dev/shm"]  # noqa: S108  compiled programs, downloads
@@ -107,8 +107,10 @@ class Docker:
             env_file.unlink(missing_ok=True)
 
     def _rights(self, spec: Spec) -> list[str]:
-        """Docker's options for what the server gets of the machine: the chips, and memory that they may write to. All of
-        the machine where the specification asks for it, or where no chip is found."""
+        """Return the options that give the server the chips, and memory that these may write to.
+
+        All of the machine where the specification asks for it, or where no chip is found.
+        """
         if spec.privileged:
             return ["--privileged"]
         if (self._device_dir / "vfio").is_dir():  # v5e and later
@@ -116,17 +118,17 @@ class Docker:
         else:
             devices = sorted(path.name for path in self._device_dir.glob("accel*"))  # before
         if not devices:
-            text = f"Neither {self._device_dir}/vfio nor {self._device_dir}/accel* is there; the server is started with"
+            text = f"Neither {self._device_dir}/vfio nor {self._device_dir}/accel* exists; the server is started with"
             self._log.warning("privileged", f"{text} --privileged, and sees whatever devices this machine has.")
             return ["--privileged"]
         options = [
             option for device in devices for option in ("--device", f"{self._device_dir}/{device}:/dev/{device}")
         ]
-        # The chips write to pinned memory of the host: without a limit, as the machine has nothing else to do.
+        # The chips write to pinned memory of the host. It has no limit, as the machine has nothing else to do.
         return [*options, "--cap-add", "SYS_RESOURCE", "--ulimit", "memlock=-1:-1"]
 
     def remove(self, drain_s: float, before: Callable[[], None]) -> None:
-        """Stop the container, giving it so long to finish, call `before`, and take it away; fine if there is none."""
+        """Stop the container, which may take `drain_s`, call `before`, and remove it. Does nothing where there is none."""
         found = self.container()
         if found is None:
             return
@@ -136,7 +138,7 @@ class Docker:
         self._docker("rm", "--force", NAME)
 
     def lines(self, since: str, most: int) -> list[tuple[str, str]]:
-        """Time and text of the container's last lines, at most so many, from `since` on where that is not blank.
+        """Return time and text of the container's last lines, at most `most`, from `since` on where that is not blank.
 
         Times are RFC 3339 with nine digits. Raises DockerError.
         """
@@ -147,19 +149,19 @@ class Docker:
             stamp, _, rest = line.partition(" ")
             if _STAMP.fullmatch(stamp):
                 found.append((stamp, rest.rstrip()))
-            elif found and line.strip():  # a progress bar that paints itself anew: its last state counts
+            elif found and line.strip():  # a progress bar that is printed over itself: its last state counts
                 found[-1] = (found[-1][0], line.strip())
         return sorted(found)
 
     def last_output(self) -> str:
-        """The end of the container's output, or nothing."""
+        """Return the end of the container's output, empty where docker does not answer."""
         try:
             return self._docker("logs", "--tail", str(LAST_LINES), NAME, with_errors=True).strip()
         except DockerError:
             return ""
 
     def image_id(self, image: str) -> str:
-        """The id of an image on this machine, blank where it is not here. Raises DockerError."""
+        """Return the id of an image on this machine, blank where it is not here. Raises DockerError."""
         try:
             return self._docker("image", "inspect", "--format", "{{.Id}}", image).strip()
         except DockerError as error:
@@ -168,7 +170,7 @@ class Docker:
             raise
 
     def pull(self, image: str, registry: str, token: str, abandoned: threading.Event) -> str:
-        """Fetch an image, logged in to `registry` for just as long, and return its id. Raises DockerError, Abandoned."""
+        """Pull an image, logged in to `registry` meanwhile; returns its id. Raises DockerError, Abandoned."""
         with self._login(registry, token) as environ:
             self._docker("pull", "--quiet", image, environ=environ, timeout_s=PULL_S, abandoned=abandoned)
         if not (image_id := self.image_id(image)):
@@ -176,7 +178,7 @@ class Docker:
         return image_id
 
     def remove_image(self, image_id: str) -> bool:
-        """Make room on the disk; false where the image stays, as something still uses it."""
+        """Remove an image; returns False where it stays, as something still uses it."""
         try:
             self._docker("image", "rm", image_id)
         except DockerError as error:
@@ -188,7 +190,7 @@ class Docker:
 
     @contextmanager
     def _login(self, registry: str, token: str) -> Iterator[Mapping[str, str]]:
-        """The environment of a login that leaves nothing behind: docker writes the token into its configuration."""
+        """Yield the environment of a login in a folder of its own, removed afterwards: docker writes the token there."""
         config = tempfile.mkdtemp(prefix="docker-", dir=self._run_dir)
         environ = {"DOCKER_CONFIG": config}
         try:
@@ -212,25 +214,32 @@ class Docker:
         except subprocess.TimeoutExpired:
             raise DockerError(f"docker {arguments[0]} has not ended within {timeout_s:.0f} s") from None
         if code:
-            raise DockerError(self._log.clean(explain(arguments[0], errors or output)))
+            raise DockerError(self._log.redacted(explain(arguments[0], errors or output)))
         return output + errors if with_errors else output
 
 
 def run(
     command: Sequence[str], environ: Mapping[str, str], text: str, timeout_s: float, abandoned: threading.Event | None
 ) -> tuple[int, str, str]:
-    """Exit code, output and errors of a command. Raises Abandoned, subprocess.TimeoutExpired, OSError."""
+    """Run a command; returns exit code, output, errors. Raises Abandoned, subprocess.TimeoutExpired, OSError."""
     environ = {**os.environ, **environ}
     pipe = subprocess.PIPE
     with subprocess.Popen(
         command, env=environ, stdin=pipe, stdout=pipe, stderr=pipe, encoding="utf-8", errors="replace"
     ) as process:
         over = threading.Event()
+
+        def end_when_abandoned() -> None:
+            while abandoned and not over.is_set():
+                if abandoned.wait(0.1):
+                    process.terminate()
+                    return
+
         if abandoned:
-            threading.Thread(target=_end_when, args=(process, abandoned, over), daemon=True).start()
+            threading.Thread(target=end_when_abandoned, daemon=True).start()
         try:
             output, errors = process.communicate(text, timeout=timeout_s)
-        except BaseException:  # also where this process is told to end: docker's daemon finishes what it is at
+        except BaseException:  # also where this process is told to end: docker's daemon finishes what it has begun
             process.kill()
             raise
         finally:
@@ -240,21 +249,14 @@ def run(
     return process.returncode, output, errors
 
 
-def _end_when(process: subprocess.Popen[str], abandoned: threading.Event, over: threading.Event) -> None:
-    while not over.is_set():
-        if abandoned.wait(0.1):
-            process.terminate()
-            return
-
-
 def explain(verb: str, text: str) -> str:
-    """The last thing docker said, and the remedy."""
+    """Return the reason from docker's output, and the remedy where one is known."""
     lines = [line.strip().removeprefix("docker: ") for line in text.splitlines()]
-    lines = [line for line in lines if line and not _HELP.match(line)] or ["it failed without a word"]
-    said = next((line for line in lines if line.startswith("Error")), lines[-1])
-    said = re.sub(r"^Error(?: response from daemon)?: ", "", said)
-    remedy = next((fix for sign, fix in REMEDIES if sign in said.lower()), "")
-    return f"docker {verb}: {said}" + (f" {remedy}" if remedy else "")
+    lines = [line for line in lines if line and not _HELP.match(line)] or ["it failed and printed no reason"]
+    reason = next((line for line in lines if line.startswith("Error")), lines[-1])
+    reason = re.sub(r"^Error(?: response from daemon)?: ", "", reason)
+    remedy = next((fix for sign, fix in REMEDIES if sign in reason.lower()), "")
+    return f"docker {verb}: {reason}" + (f" {remedy}" if remedy else "")
 
 
 def _container(text: str) -> Container:
@@ -270,7 +272,7 @@ def _container(text: str) -> Container:
 
 
 def write_private(path: Path, text: str) -> None:
-    """A file that nobody but root can read, whole or not at all."""
+    """Write a file that only root can read, whole or not at all."""
     fresh = path.with_name(f".{path.name}.new")
     fresh.unlink(missing_ok=True)
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

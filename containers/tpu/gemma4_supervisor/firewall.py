@@ -1,9 +1,9 @@
-"""The port as seen from outside the machine: open, taking no new callers, or closed.
+"""The server's port as callers from other machines find it: open, without new connections, or closed.
 
 Refusing new connections alone does not take a server out of a gateway that keeps connections: measured with nginx
 (least_conn, keepalive), a server that failed fast went on drawing two thirds of all requests through the connections
-that it had. So a closed port also resets a connection on which something is asked; answers under way still leave, as
-their readers send nothing but acknowledgements. Refusing with a reset makes the gateway turn elsewhere at once.
+that it had. So a closed port also resets a connection on which a request arrives. Answers under way still get out, as
+their readers send nothing but acknowledgements. A refusal by reset makes the gateway turn elsewhere at once.
 """
 
 from __future__ import annotations
@@ -30,20 +30,21 @@ class FirewallError(Exception):
 
 
 class PortFirewall:
-    """Rules in a chain of our own, always written as a whole: doing it twice changes nothing."""
+    """Keeps its rules in one iptables chain, which is always written as a whole: doing it twice changes nothing."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
 
     def open(self, port: int) -> None:
+        """Let every caller in. Raises FirewallError, as do the other methods."""
         self._set(port, [], "open")
 
     def refuse_new_connections(self, port: int) -> None:
-        """No new connections; those that are there may go on."""
+        """Refuse new connections; those that are there go on."""
         self._set(port, ["--syn"], "no new connections")
 
     def close(self, port: int) -> None:
-        """No new connections and no new requests on those that are there; answers under way are let out."""
+        """Refuse new connections, and new requests on those that are there; answers under way get out."""
         self._set(port, ["--syn", f"-m length --length {SEGMENT_WITH_DATA}"], "closed")
 
     def _set(self, port: int, refused: Sequence[str], word: str) -> None:
@@ -59,14 +60,14 @@ class PortFirewall:
 
 
 def remote_connections(port: int, table: Path = Path("/proc/net/tcp")) -> int:
-    """Connections to `port` from other machines."""
+    """Return the number of connections to `port` from other machines."""
     rows = [line.split() for line in table.read_text().splitlines()[1:]]
     ends = [(row[1].split(":"), row[2].split(":")) for row in rows if row[3] == ESTABLISHED]
     return sum(int(here[1], 16) == port and here[0] != there[0] for here, there in ends)
 
 
 def wait_for_callers(port: int, at_most_s: float) -> None:
-    """Wait until no other machine is connected: once refused, a gateway lets its idle connections go."""
+    """Wait until no other machine is connected: a gateway that was refused drops its idle connections."""
     end = time.monotonic() + at_most_s
     while remote_connections(port) and time.monotonic() < end:
         time.sleep(0.1)
@@ -82,6 +83,6 @@ def _run(command: Sequence[str], text: str = "", may_fail: bool = False) -> bool
             f"{command[0]} cannot be run ({type(error).__name__}); the port cannot be closed."
         ) from None
     if done.returncode and not may_fail:
-        said = " ".join(done.stderr.split()) or f"exit code {done.returncode}"
-        raise FirewallError(f"{command[0]} failed ({said}); the port cannot be closed.")
+        reason = " ".join(done.stderr.split()) or f"exit code {done.returncode}"
+        raise FirewallError(f"{command[0]} failed ({reason}); the port cannot be closed.")
     return done.returncode == 0

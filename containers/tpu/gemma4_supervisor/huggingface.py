@@ -1,4 +1,4 @@
-"""What Hugging Face's client is given and what it leaves: a token in a file, and models in memory."""
+"""The files of Hugging Face's client: the token that it is given, and the models that it leaves in memory."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ MODEL = "models--"
 
 
 class SecretError(Exception):
-    """The Hugging Face token cannot be had."""
+    """The secret with the Hugging Face token cannot be read; says why."""
 
 
 def token_file(run_dir: Path, name: str) -> Path:
-    """Where the value of the secret `name` lies for a container: in memory, for root alone.
+    """Return the path of the file with the value of the secret `name`: in memory, for root alone.
 
-    Each secret has a file of its own, so that what is fetched for one specification changes nothing for another.
+    Each secret has a file of its own, so that preparing one specification does not change the token of another.
     """
     return run_dir / f"{TOKEN_FILE}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def token_files(run_dir: Path) -> list[Path]:
-    """Those of all secrets, also as earlier versions of this program named them."""
+    """Return the token files of all secrets, also those that earlier versions of this program wrote."""
     return sorted(run_dir.glob(f"{TOKEN_FILE}*"))
 
 
 def secret(context: Context, name: str) -> str:
-    """The value of a secret, its newest version unless `name` has one. Raises SecretError, TransientError."""
+    """Return the value of a secret, its newest version unless `name` has one. Raises SecretError, TransientError."""
     version = name if "/versions/" in name else f"{name}/versions/latest"
     headers = {"Authorization": f"Bearer {context.metadata.token()}"}
     reply = call("GET", f"{context.settings.secrets_url}/v1/{version}:access", timeout_s=ANSWER_S, headers=headers)
@@ -56,19 +56,15 @@ def secret(context: Context, name: str) -> str:
 
 
 def unnamed_models(spec: Spec, memory: Path) -> list[Path]:
-    """Folders of models that the client has kept in `memory` and that the command of `spec` does not name."""
+    """Return the folders of models that the client has kept in `memory` and the command of `spec` does not name."""
     home = Path(os.path.normpath(spec.env.get("HF_HOME", "/")))
     if memory not in home.parents:
         return []
     command = " ".join(spec.argv)
-    folders = sorted((home / "hub").glob(f"{MODEL}*"))
-    return [folder for folder in folders if not _is_named(_repository(folder), command)]
-
-
-def _repository(folder: Path) -> str:
-    return folder.name.removeprefix(MODEL).replace("--", "/")
-
-
-def _is_named(repository: str, command: str) -> bool:
-    """As a whole: what begins or ends with it is another one."""
-    return re.search(rf"(?<![\w./-]){re.escape(repository)}(?![\w.-])", command) is not None
+    unnamed = []
+    for folder in sorted((home / "hub").glob(f"{MODEL}*")):
+        repository = folder.name.removeprefix(MODEL).replace("--", "/")
+        # As a whole: a longer name that begins or ends with it is another model's.
+        if not re.search(rf"(?<![\w./-]){re.escape(repository)}(?![\w.-])", command):
+            unnamed.append(folder)
+    return unnamed

@@ -1,6 +1,6 @@
-"""The supervisor's own program: put into place as a systemd service, and replaced while it runs.
+"""Installs this program as a systemd service, and replaces it by another version while it runs.
 
-It is one file, a zip archive that Python executes; the node's metadata carry it in base64.
+The program is one file, a zip archive that Python executes; the node's metadata carry it in base64.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
 
 from containers.shared.web import describe
 
@@ -23,18 +22,22 @@ from .machine_status import MachineStatus
 from .supervisor_settings import SupervisorSettings
 
 UNIT = "gemma4-supervisor.service"
-PYTHON = (sys.executable, "-I", "-S")  # no environment, no installed packages: what it needs is in the archive
+PYTHON = (
+    sys.executable,
+    "-I",
+    "-S",
+)  # no environment variables, no installed packages: all that it needs is in the archive
 CHECK_S = 60.0
 APT_TIMERS = ("apt-daily.timer", "apt-daily-upgrade.timer")
-"""What starts unattended upgrades on Ubuntu."""
+"""They start unattended upgrades on Ubuntu."""
 
 
 class InstallError(Exception):
-    """systemd did not do as it was told."""
+    """systemd refused a command."""
 
 
 class Installation:
-    """The archive that this process runs from."""
+    """The archive that this process runs from, and its place on the machine."""
 
     def __init__(self, settings: SupervisorSettings) -> None:
         self._settings = settings
@@ -44,52 +47,51 @@ class Installation:
         self._place = settings.state_dir / "supervisor.pyz"
 
     def install(self, *, start: bool) -> None:
-        """Put this program and its unit where systemd finds them; with `start`, see to it that it runs.
+        """Put this program and its unit where systemd finds them; with `start`, make it run.
 
         Doing it again changes nothing, and does not disturb a supervisor of the same version. Raises InstallError.
         """
         self._settings.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        is_new = _write_if_other(self._place, self._data)
+        is_new = _write_if_different(self._place, self._data)
         unit = pkgutil.get_data("containers.tpu", UNIT) or b""
-        if _write_if_other(self._settings.unit_dir / UNIT, unit):
+        if _write_if_different(self._settings.unit_dir / UNIT, unit):
             is_new = True
             _systemctl("daemon-reload")
         if start:
-            _keep_packages_as_they_are()
+            _stop_unattended_upgrades()
             _systemctl("enable", UNIT)
-            # Not waiting: at boot systemd may still have docker to start, after the script that this is part of.
+            # Without waiting: at boot systemd may start docker only after the startup script, which runs this.
             _systemctl("--no-block", "restart" if is_new else "start", UNIT)
 
-    def give_way(self, value: str | None, log: Log, status: MachineStatus, before: Callable[[], None]) -> None:
-        """Become the program in `value` if it is another one and works; the container never notices."""
+    def upgrade_to(self, value: str | None, log: Log, status: MachineStatus, before: Callable[[], None]) -> None:
+        """Become the program in `value`, if it is another version and works, after calling `before`. The container goes on."""
         if value is None:
             return
         try:
             data = base64.b64decode(value, validate=True)
         except binascii.Error:
-            status.trouble("supervisor", f"gemma4-supervisor is not base64; version {self.version} goes on.")
+            status.trouble(
+                "supervisor", f"The attribute gemma4-supervisor is not base64; version {self.version} goes on."
+            )
             return
         version = _version(data)
         if version == self.version:
             status.clear("supervisor")
             return
         fresh = self._settings.state_dir / "incoming.pyz"
-        if fault := _fault_of(fresh, data):
-            text = f"Version {version} of the supervisor fails ({fault}); version {self.version} goes on."
+        if error := _error_of(fresh, data):
+            text = f"Version {version} of the supervisor fails ({error}); version {self.version} goes on."
             status.trouble("supervisor", text)
             return
         log.info("upgrade", f"Version {version} takes over from {self.version}.", version=version)
         fresh.unlink()
         before()
-        self._become()
-
-    def _become(self) -> NoReturn:
         sys.stdout.flush()
         os.execv(PYTHON[0], [*PYTHON, str(self._place), "run"])  # noqa: S606  no shell is the point
 
 
-def _keep_packages_as_they_are() -> None:
-    """Mask the timers of unattended upgrades: one of docker restarts it, and ends what serves. One that runs goes on."""
+def _stop_unattended_upgrades() -> None:
+    """Mask the timers of unattended upgrades: an upgrade of docker ends the container. One that runs already goes on."""
     try:
         _systemctl("mask", "--now", *APT_TIMERS)
     except (InstallError, subprocess.TimeoutExpired) as error:
@@ -97,7 +99,7 @@ def _keep_packages_as_they_are() -> None:
 
 
 def machine_goes_down() -> bool:
-    """Whether systemd is shutting the machine down: the end of its time, a preemption, a reboot."""
+    """Return True if systemd is shutting the machine down: the end of its run duration, a preemption, a reboot."""
     try:
         command = ["systemctl", "is-system-running"]
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=5, check=False)
@@ -110,8 +112,8 @@ def _version(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:12]
 
 
-def _fault_of(program: Path, data: bytes) -> str:
-    """Have a program put itself into place, which proves that it runs here; what it says where it does not."""
+def _error_of(program: Path, data: bytes) -> str:
+    """Let a program install itself, which proves that it runs here; returns its error, empty where there is none."""
     try:
         program.write_bytes(data)
         command = [*PYTHON, str(program), "install-files"]
@@ -123,8 +125,8 @@ def _fault_of(program: Path, data: bytes) -> str:
     return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
 
 
-def _write_if_other(path: Path, data: bytes) -> bool:
-    """Whether the file had to be written."""
+def _write_if_different(path: Path, data: bytes) -> bool:
+    """Write a file unless it has this content already; returns True if it was written."""
     if path.is_file() and path.read_bytes() == data:
         return False
     fresh = path.with_name(f".{path.name}.new")

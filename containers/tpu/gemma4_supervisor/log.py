@@ -1,4 +1,4 @@
-"""What the supervisor says: JSON lines for the journal, from which everything secret is blotted out."""
+"""The supervisor's log: JSON lines for systemd's journal, without secrets."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ LONGEST = 2000
 
 
 class Log:
-    """JSON lines, each of which a listener gets as well. Shared by all threads."""
+    """Prints entries as JSON lines, and passes each to a listener. Shared by all threads."""
 
     def __init__(self, stream: TextIO = sys.stdout) -> None:
         self._stream = stream
         self._lock = threading.Lock()
         self._secrets: set[str] = set()
         self.listener: Callable[[Mapping[str, Any]], None] = lambda entry: None
-        """Gets each entry as it was printed."""
+        """Called with each entry as it was printed."""
 
     def hide(self, secret: str) -> str:
-        """Never let this text out again, plain or in base64; returns it."""
+        """Never print this text from now on, plain or in base64; returns it."""
         if len(secret) >= 8:
             self._secrets.update((secret, base64.b64encode(secret.encode()).decode()))
         return secret
 
-    def clean(self, text: str) -> str:
-        """`text` as it may be shown: without secrets, and not endless."""
+    def redacted(self, text: str) -> str:
+        """Return `text` as it may be shown: without secrets, and shortened in the middle where it is long."""
         for secret in tuple(self._secrets):
             text = text.replace(secret, REDACTED)
         return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} … {text[-LONGEST // 2 :]}"
 
-    def say(self, severity: str, event: str, message: str, **fields: Any) -> None:
-        """One line. `event` is a word that does not change with the wording."""
-        entry = {"severity": severity, "time": now(), "event": event, "message": self.clean(message)}
+    def write(self, severity: str, event: str, message: str, **fields: Any) -> None:
+        """Print one entry. `event` is a word that stays the same when the message is reworded."""
+        entry = {"severity": severity, "time": now(), "event": event, "message": self.redacted(message)}
         line = json.dumps({**entry, **fields}, ensure_ascii=False)
         for secret in tuple(self._secrets):
             line = line.replace(secret, REDACTED)
@@ -47,15 +47,18 @@ class Log:
         self.listener(json.loads(line))
 
     def info(self, event: str, message: str, **fields: Any) -> None:
-        self.say("INFO", event, message, **fields)
+        """Print an entry about something that is as it should be."""
+        self.write("INFO", event, message, **fields)
 
     def warning(self, event: str, message: str, **fields: Any) -> None:
-        self.say("WARNING", event, message, **fields)
+        """Print an entry about something that may need attention."""
+        self.write("WARNING", event, message, **fields)
 
     def error(self, event: str, message: str, **fields: Any) -> None:
-        self.say("ERROR", event, message, **fields)
+        """Print an entry about something that is wrong."""
+        self.write("ERROR", event, message, **fields)
 
 
 def now() -> str:
-    """The time in RFC 3339, UTC."""
+    """Return the time in RFC 3339, UTC."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

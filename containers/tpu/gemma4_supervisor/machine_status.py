@@ -1,6 +1,6 @@
-"""What an operator wants to know about this machine, in a file and in its guest attributes, always the newest.
+"""The status of this machine for operators, in a file and in the node's guest attributes, always the newest.
 
-Guest attributes may be switched off, so they are best effort: the journal and the file have the same.
+Guest attributes may be switched off; the file has the same content, and the log every change.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ MOST_ERRORS = 5
 
 
 class MachineStatus:
-    """Fields as README.md lists them. Shared by all threads.
+    """The fields that README.md lists. Shared by all threads.
 
-    Published soon after a change, but at most every `every_s`; and at least every `cap_s`, so that one that is older
-    says that nobody writes it any more. A file that cannot be written is tried again every `every_s`, changed or not.
+    Published soon after a change, but at most every `every_s`; and at least every `cap_s`, so that an older status means
+    that the supervisor is gone. A file that cannot be written is tried again every `every_s`, changed or not.
     """
 
     def __init__(self, log: Log, file: Path, publish: Callable[[str], None], every_s: float, cap_s: float) -> None:
@@ -38,7 +38,7 @@ class MachineStatus:
         threading.Thread(target=self._report, name="report", daemon=True).start()
 
     def set(self, **fields: Any) -> None:
-        """Change fields; says nothing where they are as they were."""
+        """Change fields. Publishes only if one of them has another value."""
         with self._lock:
             changed = {key: value for key, value in fields.items() if self._fields.get(key, ...) != value}
             self._fields.update(changed)
@@ -49,8 +49,8 @@ class MachineStatus:
         self._write()
 
     def trouble(self, where: str, message: str) -> None:
-        """Something is wrong, and stays so until it is cleared. The same again is not repeated in the journal."""
-        message = self._log.clean(message)
+        """Add an error, which stays until it is cleared. The same message again is not logged again."""
+        message = self._log.redacted(message)
         with self._lock:
             known = self._errors.pop(where, {}).get("message") == message
             self._errors[where] = {"where": where, "message": message, "at": now()}
@@ -59,7 +59,7 @@ class MachineStatus:
         self._write()
 
     def clear(self, *places: str) -> None:
-        """What was wrong there is over."""
+        """Remove the errors of these places."""
         if self._ends:
             return
         with self._lock:
@@ -69,16 +69,16 @@ class MachineStatus:
             self._write()
 
     def end(self, where: str, message: str) -> None:
-        """Report at once what ends this process. Nothing clears it any more: there will be no other report."""
+        """Publish at once the error that ends this process. It is not cleared any more."""
         self._ends = True
         self.trouble(where, message)
         try:
             self._publish_newest()
         except TransientError:
-            return  # the file and the journal have it
+            return  # the file and the log have it
 
     def _publish_newest(self) -> None:
-        """One at a time, or one that was written earlier could arrive later. Raises TransientError."""
+        """Publish, one at a time: two at once could arrive in the wrong order. Raises TransientError."""
         with self._publishing:
             self._publish(self._text())
 
@@ -95,7 +95,7 @@ class MachineStatus:
         self._fresh.set()
 
     def _write_file(self) -> None:
-        """Best effort as well: nothing that serves may end because of it."""
+        """Write the file. A failure is logged, and never ends the supervisor."""
         with self._writing:
             was_written, self._is_written = self._is_written, True
             try:
@@ -111,7 +111,7 @@ class MachineStatus:
         failures = 0
         while True:
             if failures or not self._fresh.wait(self._cap_s if self._is_written else self._every_s):
-                self._write_file()  # nothing has changed but the time, or the disk has room again
+                self._write_file()  # only the time has changed, or the disk may have room again
             self._fresh.clear()
             try:
                 self._publish_newest()

@@ -1,4 +1,4 @@
-"""The metadata server: our attributes and their changes, access tokens, and the way to report back."""
+"""The metadata server: attributes of the node and their changes, access tokens, and the guest attributes to report by."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ANSWER_S = 10.0
 
 
 class MetadataServer:
-    """Everything below `instance/`. Shared by all threads."""
+    """What stands below `instance/`. Shared by all threads."""
 
     def __init__(self, settings: SupervisorSettings, log: Log) -> None:
         self._root = f"http://{settings.metadata_host}/computeMetadata/v1/instance/"
@@ -32,12 +32,12 @@ class MetadataServer:
         self._token = AccessToken(lambda: self._ask("GET", "service-accounts/default/token", ANSWER_S).body)
 
     def read(self, path: str) -> str | None:
-        """The value, or None where there is none. Raises TransientError."""
+        """Return the value at `path`, None where there is none. Raises TransientError."""
         reply = self._ask("GET", path, ANSWER_S)
         return None if reply.status == 404 else reply.text
 
     def wait(self, path: str, etag: str, wait_s: float) -> tuple[str | None, str]:
-        """Value and etag, as soon as the etag is no longer the given one, or after `wait_s`. Raises TransientError."""
+        """Return value and etag once the etag is not the given one any more, or after `wait_s`. Raises TransientError."""
         question = f"wait_for_change=true&last_etag={quote(etag)}&timeout_sec={max(1, round(wait_s))}"
         reply = self._ask("GET", f"{path}?{question}", wait_s + ANSWER_S)
         return (None, "NONE") if reply.status == 404 else (reply.text, reply.headers.get("etag", "NONE"))
@@ -54,17 +54,17 @@ class MetadataServer:
         self._token.forget()
 
     def address(self) -> str:
-        """The machine's address in the VPC. Raises TransientError."""
+        """Return the machine's address in the VPC. Raises TransientError."""
         address = self.read(ADDRESS)
         if not address:
             raise TransientError("the metadata server names no address of this machine")
         return address.strip()
 
     def maintenance(self) -> str | None:
-        """What Google announces for this machine, None where that is nothing or cannot be had.
+        """Return the maintenance that Google announces for this machine, None where there is none or no answer.
 
-        Where nothing is announced the server answers 404, 503 with an error, `NONE` or an empty object, none of which
-        says that anything is wrong.
+        Where nothing is announced the server answers 404, 503 with an error, `NONE` or an empty object. None of these
+        means that anything is wrong.
         """
         try:
             notice = json.loads(self._ask("GET", MAINTENANCE, ANSWER_S).body)
@@ -73,7 +73,7 @@ class MetadataServer:
         return json.dumps(notice) if isinstance(notice, dict) and notice and "error" not in notice else None
 
     def publish(self, text: str) -> None:
-        """Put the report where `getGuestAttributes` finds it. Raises TransientError, also where they are switched off."""
+        """Write the status into the guest attributes. Raises TransientError, also where these are switched off."""
         reply = self._ask("PUT", REPORT, ANSWER_S, text.encode())
         if reply.status not in (200, 202, 204):
             raise TransientError(f"guest attributes answer HTTP {reply.status}; are they enabled on the node?")
@@ -87,8 +87,8 @@ class MetadataServer:
         return reply
 
 
-class Watch(threading.Thread):
-    """Calls `changed` with a value at once, and again whenever it is another one; None where there is none."""
+class AttributeWatch(threading.Thread):
+    """Calls `changed` with an attribute's value, None where there is none: at first, and after every change."""
 
     def __init__(
         self, settings: SupervisorSettings, metadata: MetadataServer, path: str, changed: Callable[[str | None], None],
@@ -99,7 +99,7 @@ class Watch(threading.Thread):
         self._changed, self._trouble = changed, trouble
 
     def run(self) -> None:
-        """`trouble` gets a sentence when the server cannot be reached, and an empty one when it can again."""
+        """Watch for ever. Calls `trouble` with a sentence when the server cannot be reached, with "" when it can again."""
         etag, known, failures = "NONE", "", 0
         while True:
             try:
@@ -117,13 +117,13 @@ class Watch(threading.Thread):
                 known = mark
                 self._changed(value)
             if value is None:
-                time.sleep(self._settings.retry_s)  # there is nothing whose change could be waited for
+                time.sleep(self._settings.retry_s)  # the change of an absent attribute cannot be waited for
 
 
 class MaintenanceWatch(threading.Thread):
-    """Calls `changed` whenever what Google announces is something else; at first, nothing is.
+    """Calls `changed` whenever Google's announcement is another one; None means that nothing is announced.
 
-    It asks now and then: where nothing is announced there is nothing whose change could be waited for.
+    Asks at intervals, because the change of an absent announcement cannot be waited for.
     """
 
     def __init__(
@@ -133,6 +133,7 @@ class MaintenanceWatch(threading.Thread):
         self._every_s, self._metadata, self._changed = settings.maintenance_s, metadata, changed
 
     def run(self) -> None:
+        """Watch for ever."""
         known: str | None = None
         while True:
             notice = self._metadata.maintenance()

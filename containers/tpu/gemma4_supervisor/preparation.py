@@ -1,7 +1,7 @@
-"""Everything that a specification needs, fetched beside whatever serves meanwhile: image, weights, token.
+"""Fetches what a specification needs (image, weights, token) while the server of another one goes on.
 
-It never gives up by itself, since what is missing (a grant, a copy that still runs) tends to come; it ends when it has
-everything, or when it is abandoned for a newer wish.
+A preparation never gives up by itself, since what is missing (a grant, a copy that still runs) tends to come. It ends
+when it has everything, or when it is abandoned for a newer specification.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from containers.shared.web import TransientError, backoff
 
 from .bucket_reader import WeightsError
-from .cleanup import sweep
+from .cleanup import remove_all_but
 from .context import Context
 from .desired_spec import Spec
 from .docker import Abandoned, DockerError, write_private
@@ -23,13 +23,13 @@ from .state import Run
 from .weight_staging import GIB, Stager, is_staged
 
 PLACES = ("image", "address", "weights", "token")
-"""Where a preparation can be in trouble."""
+"""What a preparation reports as `where` when a step of it fails."""
 
 
 class Preparation(threading.Thread):
-    """`done` gets a Run that can be started. `trouble` is called at each failed try, after the status knows.
+    """Calls `done` with a Run that can be started, and `trouble` after each failed try, once the status has it.
 
-    With `known`, what was once fetched for that Run is taken as it is, so that a restart needs nobody's help.
+    With `known`, this is a restart: what was fetched for that Run before is used again, so that it works without network.
     """
 
     def __init__(
@@ -43,19 +43,20 @@ class Preparation(threading.Thread):
 
     @property
     def needs_weights(self) -> bool:
-        """Whether some of them are still to be fetched."""
+        """True if some of them are still to be fetched."""
         return not is_staged(self.spec.weights)
 
     def abandon(self) -> None:
-        """Stop soon, and call nobody any more."""
+        """Stop soon, and call neither `done` nor `trouble` any more."""
         self._abandoned.set()
 
     def halt(self) -> None:
-        """As `abandon`, and see to it that no command of ours outlives this process."""
+        """Abandon, and wait for running commands, so that none of them outlives this process."""
         self.abandon()
         self.join(2)
 
     def run(self) -> None:
+        """Take all steps at once and try each until it succeeds."""
         with ThreadPoolExecutor(4, thread_name_prefix="prepare") as pool:
             image = pool.submit(self._try, "image", self._image)
             address = pool.submit(self._try, "address", self._address)
@@ -65,7 +66,7 @@ class Preparation(threading.Thread):
                     step.result()
             except Abandoned:
                 return
-            except BaseException:  # a fault of ours: the other steps would go on, and nobody hear of it
+            except BaseException:  # a bug: without this the other steps would go on, and it would stay unseen
                 self.abandon()
                 raise
         run = Run(self.spec, image.result(), address.result())
@@ -90,31 +91,28 @@ class Preparation(threading.Thread):
                 self._trouble(self)
                 self._abandoned.wait(wait_s)
                 continue
-            if failures:  # another preparation may be in trouble at the same place
+            if failures:  # not always: another preparation may have reported the same step
                 self._context.status.clear(where)
             return result
         raise Abandoned
 
     def _image(self) -> str:
-        image_id = self._image_here() or self._pull()
-        self._context.state.add_image(image_id)  # at once: who else would take it away, should nobody come to run it?
+        """Return the id of the image, pulling it unless it is here. A tag is always pulled: it may have been moved."""
+        docker, spec, image_id = self._context.docker, self.spec, ""
+        if self._known and self._known.image_id and docker.image_id(self._known.image_id):
+            image_id = self._known.image_id
+        elif "@sha256:" in spec.image:
+            image_id = docker.image_id(spec.image)
+        if not image_id:
+            self._make_room_on_disk()
+            self._context.log.info("image", f"Pulling {spec.image}.")
+            token = self._context.metadata.token() if spec.registry else ""
+            image_id = docker.pull(spec.image, spec.registry, token, self._abandoned)
+        self._context.state.add_image(image_id)  # now, so that it is removed later even if it is never started
         return image_id
 
-    def _image_here(self) -> str:
-        docker = self._context.docker
-        if self._known and self._known.image_id and docker.image_id(self._known.image_id):
-            return self._known.image_id
-        # A digest cannot have come to mean something else.
-        return docker.image_id(self.spec.image) if "@sha256:" in self.spec.image else ""
-
-    def _pull(self) -> str:
-        self._make_room_on_disk()
-        self._context.log.info("image", f"Pulling {self.spec.image}.")
-        token = self._context.metadata.token() if self.spec.registry else ""
-        return self._context.docker.pull(self.spec.image, self.spec.registry, token, self._abandoned)
-
     def _make_room_on_disk(self) -> None:
-        """Remove images that do not run where the disk may not hold the pull: a full one would fail it at each try."""
+        """Remove images that do not run, where the disk may not hold the pull: on a full disk every try would fail."""
         settings, state, docker = self._context.settings, self._context.state, self._context.docker
         free = shutil.disk_usage(settings.state_dir).free
         if free >= settings.image_gib * GIB:
@@ -128,7 +126,7 @@ class Preparation(threading.Thread):
             self._context.log.warning("image-removed", text, images=gone)
 
     def _address(self) -> str:
-        """The machine's address now, as a reboot may have brought another; for a restart, the last one is better than none."""
+        """Return the machine's address, which a reboot may change. A restart uses the last one where none can be read."""
         try:
             return self._context.metadata.address()
         except TransientError:
@@ -139,17 +137,19 @@ class Preparation(threading.Thread):
     def _weights(self) -> str:
         if self._known is None or self.needs_weights:
             stager = Stager(self._context.settings, self._context.metadata, self._progress)
-            stager.stage(self.spec.weights, self._abandoned, self._make_room)
+            stager.stage(self.spec.weights, self._abandoned, self._make_room_in_memory)
         self._context.status.set(weightsPercent=None)
         return ""
 
-    def _make_room(self) -> None:
-        """Memory has to hold what serves, what was good, and what is wanted, and has room for nothing else."""
+    def _make_room_in_memory(self) -> None:
+        """Remove weights of other specifications than this one, the one that runs, and the last good one."""
         if self._known:
-            return  # what is wanted is somebody else's, and may be on its way
+            return  # a restart: another preparation may be fetching the weights of the desired specification
         state = self._context.state
         specs = [self.spec, *(run.spec for run in (state.current, state.good) if run)]
-        gone = sweep(self._context.settings.weights_root, [weights for spec in specs for weights in spec.weights])
+        gone = remove_all_but(
+            self._context.settings.weights_root, [weights for spec in specs for weights in spec.weights]
+        )
         if gone:
             self._context.log.info("cleaned", f"Made room for the weights of {self.spec.hash}.", weights=gone)
 
@@ -159,7 +159,7 @@ class Preparation(threading.Thread):
         self._context.log.info("weights", f"Weights: {percent} % of {total / 1024**3:.1f} GiB.", percent=percent)
 
     def _token(self) -> str:
-        """Asked for at each start, as it may have been replaced; for a restart, an earlier answer is better than none."""
+        """Read the secret into its file, at each start, as it may have changed. A restart keeps the file where that fails."""
         if not self.spec.token_secret:
             return ""
         file = token_file(self._context.settings.run_dir, self.spec.token_secret)
@@ -168,7 +168,9 @@ class Preparation(threading.Thread):
         except (SecretError, TransientError) as error:
             if self._known is None or not file.exists():
                 raise
-            self._context.log.warning("token-kept", f"{self.spec.hash} starts with the token that is here: {error}")
+            self._context.log.warning(
+                "token-kept", f"{self.spec.hash} starts with the token that was read before: {error}"
+            )
             return ""
         if self._abandoned.is_set():
             raise Abandoned

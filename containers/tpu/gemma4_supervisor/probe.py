@@ -1,24 +1,24 @@
-"""Does the server generate? A thread that asks it, in a way that does not disturb, and does not take load for illness.
+"""Looks at the server again and again: does it generate? In a way that does not disturb it, and tells load from failure.
 
-Proof of life is a generated token. `/health` is none: a server can be healthy and answer every completion with an error,
+The proof is a generated token. `/health` proves nothing: a server can be healthy and answer every completion with an error,
 and a server that generates for hundreds of callers may need half a minute for `/health`, since one event loop answers
-everything. So the server's own counter of generated tokens is asked first, and patiently:
+everything. So the server's own counter of generated tokens is read first, with a long timeout:
 
     counter of tokens   /health                 our own question        finding
-    has moved           not asked               not asked (every        WELL
+    has moved           not asked               not asked (every        HEALTHY
                                                 fourth look: asked)
-    cannot be asked: nobody listens             not asked               LOADING
+    cannot be read: nothing listens             not asked               LOADING
     stands still        an error                not asked               LOADING
-    stands still        200                     a token                 WELL
-    stands still        200                     an error                SICK
+    stands still        200                     a token                 HEALTHY
+    stands still        200                     an error                FAILING
     stands still, or    no answer, or a full queue (429, 503), and the  SLOW
     no answer           counter has not moved meanwhile either
-    ... and if the counter has moved meanwhile                          WELL
+    ... and if the counter has moved meanwhile                          HEALTHY
 
-SLOW means: nothing is known to have been generated while at least one request was waiting, our own. The first question
+SLOW means: no token is known to have been generated while at least one request was waiting, our own. The first question
 waits `generation_timeout_s`. While a server is SLOW each further question waits `unhealthy_s`, so that it keeps its place in
-the server's queue, and an overloaded server never has more than one connection of ours. What follows from a finding is
-decided in `server_lifecycle`: SLOW alone leaves the port open and ends the container only after `unhealthy_s` of it.
+the server's queue, and an overloaded server never has more than one connection of ours. `server_lifecycle` decides what
+follows: SLOW alone leaves the port open and ends the container only after `unhealthy_s` of it.
 
 One long answer moves the counter while every new question fails; therefore the fourth look asks all the same.
 """
@@ -39,12 +39,14 @@ from .supervisor_settings import SupervisorSettings
 
 TOKENS = re.compile(r"^vllm:generation_tokens_total(?:\{[^}]*\})? ([0-9.eE+-]+)", re.MULTILINE)
 BUSY = (429, 503)
-"""The queue is full, which is no error."""
+"""The queue is full, which is not an error."""
 TRUST = 3
-"""Looks in a row at which tokens made for others are proof enough, after one at which all was well."""
+"""So many looks in a row take tokens generated for others as proof, after one that found the server healthy."""
 
 
 class Condition(enum.Enum):
+    """What a look can find; the values stand in messages."""
+
     HEALTHY = "generates"
     LOADING = "does not listen, or is not healthy yet"
     SLOW = "generates nothing while a request waits"
@@ -54,12 +56,14 @@ class Condition(enum.Enum):
 
 @dataclass(frozen=True)
 class Finding:
+    """What one look has found, and why."""
+
     condition: Condition
     detail: str = ""
 
 
 class Server:
-    """The server at an address, asked for what `model` says at the time: a wish may change the name that is asked."""
+    """The server at an address. `model` returns the name to ask for, which a new specification may change."""
 
     def __init__(self, settings: SupervisorSettings, address: str, port: int, model: Callable[[], str]) -> None:
         self._url = f"http://{address}:{port}"
@@ -70,7 +74,7 @@ class Server:
         self._trusted = 0
 
     def look(self) -> Finding:
-        """One look, as the table above says."""
+        """Return what the table above says."""
         finding = self._look()
         self._patience_s = self._next_s if finding.condition is Condition.SLOW else self._first_s
         return finding
@@ -86,14 +90,19 @@ class Server:
             self._trusted += 1
             return Finding(Condition.HEALTHY, "busy")
         finding = self._health() or self._generate()
-        if finding.condition is not Condition.LOADING and self._has_made_tokens_meanwhile():
-            # Read in any case: the next look must not take our own token for somebody else's.
-            finding = Finding(Condition.HEALTHY, "busy") if finding.condition is Condition.SLOW else finding
-        self._trusted = 0 if finding.condition is Condition.HEALTHY else TRUST  # who failed is asked until it answers
+        if finding.condition is not Condition.LOADING:
+            # Read after every question: the next look must not take the token of this one for somebody else's.
+            try:
+                if self._has_made_tokens() and finding.condition is Condition.SLOW:
+                    finding = Finding(Condition.HEALTHY, "busy")
+            except TransientError:
+                pass
+        # A server that failed is asked at every look until it answers.
+        self._trusted = 0 if finding.condition is Condition.HEALTHY else TRUST
         return finding
 
     def _health(self) -> Finding | None:
-        """Return the finding that speaks against asking for a token; None where nothing does."""
+        """Return the finding that makes the question for a token pointless; None where /health answers 200."""
         try:
             reply = call("GET", f"{self._url}/health", timeout_s=self._patience_s)
         except TimedOut as error:
@@ -122,29 +131,27 @@ class Server:
         except TransientError as error:
             return Finding(Condition.FAILING, f"no token: {error}")
         if reply.status in BUSY:
-            return Finding(Condition.SLOW, _told(reply))
-        if reply.status != 200 or not _has_choice(reply):
-            return Finding(Condition.FAILING, _told(reply))
+            return Finding(Condition.SLOW, _quoted(reply))
+        try:
+            has_choice = reply.status == 200 and bool(json.loads(reply.body)["choices"])
+        except (ValueError, KeyError, TypeError):
+            has_choice = False
+        if not has_choice:
+            return Finding(Condition.FAILING, _quoted(reply))
         return Finding(Condition.HEALTHY, "answered")
 
-    def _has_made_tokens_meanwhile(self) -> bool:
-        try:
-            return self._has_made_tokens()
-        except TransientError:
-            return False
-
     def _has_made_tokens(self) -> bool:
-        """Whether the server's counters have moved since they were last read. Raises TransientError."""
+        """Return True if the server's counters have moved since they were last read. Raises TransientError."""
         metrics = call("GET", f"{self._url}/metrics", timeout_s=self._patience_s)
         counters = [float(value) for value in TOKENS.findall(metrics.text)]
         if not counters:
-            return False  # an error, say: no reading, and not one of 0, after which the next would seem to have moved
+            return False  # such as an error. Taken for a reading of 0, the next one would seem to have moved
         before, self._tokens = self._tokens, sum(counters)
         return before is not None and self._tokens > before
 
 
 class Prober(threading.Thread):
-    """Looks again and again, quickly while the server starts or fails, and says what it found."""
+    """Calls `found` after each look at the server; looks come quickly while it starts or fails."""
 
     def __init__(
         self, settings: SupervisorSettings, docker: Docker, server: Server, container_id: str,
@@ -156,9 +163,11 @@ class Prober(threading.Thread):
         self._over = threading.Event()
 
     def stop(self) -> None:
+        """Call `found` no more."""
         self._over.set()
 
     def run(self) -> None:
+        """Look until stopped."""
         while not self._over.is_set():
             finding = self._look()
             if not self._over.is_set():
@@ -170,21 +179,14 @@ class Prober(threading.Thread):
         try:
             container = self._docker.container()
         except DockerError:
-            return self._server.look()  # docker itself is in trouble, which is none of the server's
+            return self._server.look()  # docker does not answer, which says nothing about the server
         if container is None or container.id != self._container_id:
-            return Finding(Condition.ENDED, "somebody took the container away")
+            return Finding(Condition.ENDED, "the container was removed")
         if container.running:
             return self._server.look()
         why = "out of memory" if container.out_of_memory else f"exit code {container.exit_code}"
         return Finding(Condition.ENDED, f"the container ended with {why}")
 
 
-def _has_choice(reply: Reply) -> bool:
-    try:
-        return bool(json.loads(reply.body)["choices"])
-    except (ValueError, KeyError, TypeError):
-        return False
-
-
-def _told(reply: Reply) -> str:
+def _quoted(reply: Reply) -> str:
     return f"a chat completion answers HTTP {reply.status}: {' '.join(reply.text.split())[:300]}"

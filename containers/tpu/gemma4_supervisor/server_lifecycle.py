@@ -1,6 +1,6 @@
-"""One run kept alive: started, looked after, its port closed while it is unhealthy, started again, or given up.
+"""One run from start to start: its server is started, probed, kept out of reach while unhealthy, restarted or rejected.
 
-Whoever decides what ought to run is next door, in `keeper`; here is only what becomes of it.
+`controller` decides which run that is.
 """
 
 from __future__ import annotations
@@ -21,45 +21,50 @@ from .serving_slot import ServingSlot
 from .state import Run
 
 FAILING_STARTS = 3
-"""Errors in a row after which a starting server that says it is healthy counts as failed."""
+"""A starting server whose `/health` answers 200 has failed after so many errors in a row."""
 
-Later = Callable[[Callable[[], None]], None]
-"""Has something done on the main thread."""
+OnMainThread = Callable[[Callable[[], None]], None]
+"""Has a function called on the main thread."""
 
 
 class Phase(enum.Enum):
-    """`WAITING`: nothing runs, and nothing of its own accord will. `RETURNING`: fetching what a start again needs."""
+    """`WAITING`: nothing runs until the controller starts something. `BACKOFF`: waiting for the next start.
+    `RESTORING`: fetching what a restart needs."""
 
     WAITING = "waiting"
     STARTING = "starting"
     SERVING = "serving"
     UNHEALTHY = "unhealthy"
-    RESTING = "resting"
-    RETURNING = "returning"
+    BACKOFF = "backoff"
+    RESTORING = "restoring"
 
 
 class ServerLifecycle:
-    """The current run, as the record knows it. All methods run on the main thread.
+    """Keeps the current run alive. All methods run on the main thread.
 
-    `served` is called when a run begins to serve, and again when it has proven itself.
+    Calls `served` when a run begins to serve, and again when it has proven itself.
     """
 
-    def __init__(self, context: Context, later: Later, served: Callable[[Run], None]) -> None:
-        self._context, self._state, self._later, self._served = context, context.state, later, served
-        self._slot = ServingSlot(context, lambda prober, finding: later(lambda: self._on_finding(prober, finding)))
-        self._return: Preparation | None = None
+    def __init__(self, context: Context, on_main_thread: OnMainThread, served: Callable[[Run], None]) -> None:
+        self._context, self._state, self._on_main_thread = context, context.state, on_main_thread
+        self._served = served
+        self._slot = ServingSlot(
+            context, lambda prober, finding: on_main_thread(lambda: self._on_finding(prober, finding))
+        )
+        self._restart_preparation: Preparation | None = None
         self.phase, self._since = Phase.WAITING, time.monotonic()
         self._errors = 0
         self._slow_since: float | None = None
 
     @property
     def current(self) -> Run | None:
+        """The run that the container has, or is to have."""
         return self._state.current
 
-    def find(self) -> bool:
-        """At the supervisor's start: go on with the container where there is one, else bring it back.
+    def adopt_or_restart(self) -> bool:
+        """Go on with the container that runs, or restart the current run: what the supervisor does first.
 
-        False where docker does not say: a container that nobody can see must not be taken for none.
+        Returns False where docker does not answer: then it is not known whether a container runs.
         """
         try:
             running = self._slot.running()
@@ -73,61 +78,61 @@ class ServerLifecycle:
                 return True
         if running:
             self._context.log.warning(
-                "stop", "A container that is not known here runs; it goes on until another starts."
+                "stop", "A container of an unknown specification runs; it goes on until another starts."
             )
         elif self.current:
             self._slot.close(self.current)
-        self.revive()
+        self.restart()
         return True
 
-    def adopt(self, spec: Spec) -> None:
-        """A container of this very specification may run although nothing is remembered of it."""
+    def adopt_container(self, spec: Spec) -> None:
+        """Go on with a container of exactly this specification, which may run although the saved state does not know it."""
         try:
             running = self._slot.running()
             if running and running.fingerprint == spec.fingerprint:
                 self._take_over(Run(spec, "", self._context.metadata.address(), label=spec.fingerprint), running)
         except (DockerError, TransientError):
-            return  # then it is prepared and started like any other
+            return  # then the specification is prepared and started like any other
 
     def replace(self, run: Run) -> None:
-        """Stop what runs, in order, and start this."""
-        self._drop_return()
+        """Stop the current run in order, and start this one."""
+        self._abandon_restart()
         if self.current:
-            self._leave(self.current)
+            self._stop(self.current)
         self._start(run)
 
-    def revive(self) -> None:
-        """Start the current run again, with what is still here of it."""
+    def restart(self) -> None:
+        """Start the current run again, with what is still on this machine."""
         if self.current:
-            self._restart(self.current)
+            self._return_to(self.current)
 
-    def stand_back(self) -> None:
-        """Another specification is about to be fetched: fetch nothing against it. What is here may still start."""
-        if self._return and self._return.needs_weights:
-            self._drop_return()
+    def stop_downloads(self) -> None:
+        """Give up a restart that has weights to fetch: another specification's are fetched now. Any other restart goes on."""
+        if self._restart_preparation and self._restart_preparation.needs_weights:
+            self._abandon_restart()
 
-    def on_time(self) -> None:
-        """To be called every second or so."""
-        if self.current is None or self.phase is not Phase.RESTING:
+    def tick(self) -> None:
+        """Do what is due. To be called about every second."""
+        if self.current is None or self.phase is not Phase.BACKOFF:
             return
         settings = self._context.settings
         if self._in_phase_s() >= backoff(settings.restart_s, settings.restart_cap_s, self.current.failures):
-            self._restart(self.current)
+            self._return_to(self.current)
 
     def halt(self) -> None:
-        """Fetch nothing any more; the container and its port stay as they are."""
-        if self._return:
-            self._return.halt()
+        """Stop fetching; the container and its port stay as they are."""
+        if self._restart_preparation:
+            self._restart_preparation.halt()
 
-    def shut(self) -> None:
-        """The machine goes down: out of everybody's reach before docker ends the container."""
+    def close_port(self) -> None:
+        """Take the server out of reach, before docker ends its container."""
         if self.current:
             self._slot.close(self.current)
 
     # From start to start.
 
     def _take_over(self, run: Run, container: Container) -> None:
-        self._context.log.info("adopted", f"{run.spec.hash} runs already and is left alone.", hash=run.spec.hash)
+        self._context.log.info("adopted", f"{run.spec.hash} runs already and goes on.", hash=run.spec.hash)
         self._remember(run)
         self._enter(Phase.SERVING if run.up else Phase.STARTING)
         self._slot.watch(run, container.id)
@@ -142,59 +147,59 @@ class ServerLifecycle:
         except (DockerError, OSError) as error:
             self._fail(run, str(error).rstrip("."))
 
-    def _leave(self, run: Run) -> None:
+    def _stop(self, run: Run) -> None:
         try:
-            self._slot.leave(run)
+            self._slot.stop(run)
         except DockerError as error:
             self._context.log.warning("stop", f"{run.spec.hash} was not stopped in order: {error}")
 
-    def _restart(self, run: Run) -> None:
+    def _return_to(self, run: Run) -> None:
         if run is not self.current:
             run.failures = 0
         self._remember(run)
-        self._enter(Phase.RETURNING)
-        self._return = Preparation(self._context, run.spec, self._on_ready, lambda _: None, known=run)
-        self._return.start()
+        self._enter(Phase.RESTORING)
+        self._restart_preparation = Preparation(self._context, run.spec, self._on_ready, lambda _: None, known=run)
+        self._restart_preparation.start()
 
-    def _drop_return(self) -> None:
-        if self._return is None:
+    def _abandon_restart(self) -> None:
+        if self._restart_preparation is None:
             return
-        self._return.abandon()
-        self._return = None
+        self._restart_preparation.abandon()
+        self._restart_preparation = None
         self._context.status.clear(*PLACES)
         self._context.status.set(weightsPercent=None)
         self._enter(Phase.WAITING)
 
     def _on_ready(self, preparation: Preparation, run: Run) -> None:
         def start() -> None:
-            if preparation is not self._return:
+            if preparation is not self._restart_preparation:
                 return
-            self._return = None
+            self._restart_preparation = None
             if self.current:
-                run.spec = self.current.spec  # its times may have changed meanwhile
+                run.spec = self.current.spec  # its time limits may have changed meanwhile
             self._start(run)
 
-        self._later(start)
+        self._on_main_thread(start)
 
     def _fail(self, run: Run, why: str, is_last: bool = False) -> None:
-        """It has ended badly: rest and start it again, or go back to what was good."""
+        """Stop a run that failed; then wait and restart it, or go back to the last good one."""
         run.failures += 1
-        words = self._context.docker.last_output()
-        self._leave(run)
+        output = self._context.docker.last_output()
+        self._stop(run)
         text = f"{run.spec.hash} failed, {run.failures} in a row: {why}."
-        self._context.status.trouble("start", f"{text} Its last words: {words}" if words else text)
+        self._context.status.trouble("start", f"{text} Its last output: {output}" if output else text)
         self._context.status.clear("serving")
         good = self._state.good
         if good and not self._state.is_good(run) and (is_last or run.failures >= self._context.settings.start_tries):
             self._state.rejected = run.spec.digest
-            text = f"{run.spec.hash} is given up, {run.failures} failed in a row: {why}. {good.spec.hash} comes back."
+            text = f"{run.spec.hash} is rejected, {run.failures} failed in a row: {why}. {good.spec.hash} comes back."
             self._context.status.trouble("rejected", text)
-            self._restart(good)
+            self._return_to(good)
         else:
             self._state.save()
-            self._enter(Phase.RESTING)
+            self._enter(Phase.BACKOFF)
 
-    # What the probe finds.
+    # What follows from a finding of the probe.
 
     def _on_finding(self, prober: Prober, finding: Finding) -> None:
         run = self.current
@@ -214,28 +219,25 @@ class ServerLifecycle:
     def _on_finding_at_start(self, run: Run, finding: Finding) -> None:
         self._errors = self._errors + 1 if finding.condition is Condition.FAILING else 0
         if finding.condition is Condition.HEALTHY:
-            self._on_generating(run)
+            seconds = round(self._in_phase_s(), 1)
+            self._context.log.info("serving", f"{run.spec.hash} serves.", hash=run.spec.hash, startSeconds=seconds)
+            run.up = True
+            self._open(run)
+            self._context.status.clear("start")
+            if self._state.good is None or self._state.is_good(run):
+                self._state.good = run
+            self._state.save()
+            self._served(run)
         elif self._errors >= FAILING_STARTS:
-            self._fail(run, f"it says that it is healthy, but {finding.detail}")
+            self._fail(run, f"/health answers 200, but {finding.detail}")
         elif self._in_phase_s() > run.spec.ready_s:
             detail = f"{finding.condition.value}: {finding.detail}"
             self._fail(run, f"not ready within {run.spec.ready_s:g} s, {detail}", is_last=True)
 
-    def _on_generating(self, run: Run) -> None:
-        seconds = round(self._in_phase_s(), 1)
-        self._context.log.info("serving", f"{run.spec.hash} serves.", hash=run.spec.hash, startSeconds=seconds)
-        run.up = True
-        self._open(run)
-        self._context.status.clear("start")
-        if self._state.good is None or self._state.is_good(run):
-            self._state.good = run
-        self._state.save()
-        self._served(run)
-
     def _on_healthy(self, run: Run) -> None:
         self._slow_since = None
         self._context.status.clear("serving")
-        if self._slot.port != "open":  # it was unhealthy, or an earlier supervisor left the port in whatever state
+        if self._slot.port != "open":  # it was unhealthy, or an earlier supervisor changed the port last
             self._open(run)
         is_new = not self._state.is_good(run)
         if self._in_phase_s() < self._context.settings.stable_s or not (is_new or run.failures):
@@ -248,7 +250,7 @@ class ServerLifecycle:
             self._served(run)
 
     def _on_slow(self, run: Run, finding: Finding) -> None:
-        """Leave the port open, and let the clock decide: load and a server that hangs look alike for a while."""
+        """Leave the port open, and restart after a while: load and a server that hangs look alike at first."""
         settings, seconds = self._context.settings, time.monotonic()
         if self._slow_since is None:
             self._slow_since = seconds
@@ -257,16 +259,16 @@ class ServerLifecycle:
             self._fail(run, f"it generated nothing for {silent_s:.0f} s while a request waited, {finding.detail}")
             return
         text = f"{run.spec.hash} {finding.condition.value}: {finding.detail}. Its port stays open; if it generates"
-        self._context.status.trouble("serving", f"{text} nothing for {settings.unhealthy_s:g} s, it is started afresh.")
+        self._context.status.trouble("serving", f"{text} nothing for {settings.unhealthy_s:g} s, it is restarted.")
 
     def _on_unhealthy(self, run: Run, finding: Finding) -> None:
-        """Close the port at once, as errors are quick and would draw a gateway's load; it opens with the next token."""
+        """Close the port at once: errors are quick and would draw a gateway's load. It opens with the next token."""
         if self.phase is not Phase.UNHEALTHY:
             self._enter(Phase.UNHEALTHY)
         if self._slot.port != "closed":
             self._slot.close(run)
         self._context.status.trouble(
-            "serving", f"{run.spec.hash} is unhealthy: {finding.condition.value}: {finding.detail}"
+            "serving", f"{run.spec.hash} is unhealthy, {finding.condition.value}: {finding.detail}"
         )
         if self._in_phase_s() > self._context.settings.unhealthy_s:
             self._fail(run, f"unhealthy for {self._in_phase_s():.0f} s, {finding.detail}")

@@ -1,4 +1,4 @@
-"""The one place on this machine where a server runs: its container, its port, and the eye on both."""
+"""The one place on this machine where a server runs: its container, its port, and the probe of both."""
 
 from __future__ import annotations
 
@@ -14,45 +14,48 @@ from .state import Run
 
 
 class ServingSlot:
-    """`found` gets the findings of the prober that is at work."""
+    """Calls `found` with each finding of the current prober."""
 
     def __init__(self, context: Context, found: Callable[[Prober, Finding], None]) -> None:
         self._context, self._found = context, found
         self._firewall = PortFirewall(context.log)
         self.prober: Prober | None = None
         self.port = "unknown"
-        """open, closing, closed, or unknown: another supervisor had it last, or the firewall refused."""
+        """open, closing, closed, or unknown: an earlier supervisor changed it last, or the firewall refused."""
 
     def running(self) -> Container | None:
-        """The container, where one runs, whoever started it. Raises DockerError."""
+        """Return the container if it runs, whoever started it, else None. Raises DockerError."""
         container = self._context.docker.container()
         return container if container and container.running else None
 
     def start(self, run: Run) -> None:
-        """Run a fresh container behind a closed port, in place of whatever is there. Raises DockerError, OSError."""
-        self.leave(run)
-        weight_staging.tidy(run.spec.weights)
+        """Replace any container by a new one behind a closed port. Raises DockerError, OSError."""
+        self.stop(run)
+        weight_staging.remove_unlisted_files(run.spec.weights)
         secret = run.spec.token_secret
         file = token_file(self._context.settings.run_dir, secret) if secret else None
         self.watch(run, self._context.docker.start(run.spec, run.image_id, run.address, file))
 
-    def leave(self, run: Run) -> None:
-        """Take away what runs: first out of everybody's reach, then with time to finish what it is at.
+    def stop(self, run: Run) -> None:
+        """Take the container out of reach, let it finish its answers, and remove it.
 
-        Raises DockerError, and has closed the port of `run` also then.
+        Raises DockerError; the port of `run` is closed even then.
         """
         if self.prober:
             self.prober.stop()
         self.prober = None
-        serves = self.port != "closed" and self._may_run()
-        if serves:
+        try:
+            may_serve = self.port != "closed" and self.running() is not None
+        except DockerError:
+            may_serve = True
+        if may_serve:
             self._set("closing", self._firewall.refuse_new_connections, run)
             wait_for_callers(run.spec.port, self._context.settings.settle_s)
         self.close(run)
         self._context.docker.remove(run.spec.drain_s, before=self._context.output.collect)
 
     def watch(self, run: Run, container_id: str) -> None:
-        """Look after a container that runs; its port stays as it is."""
+        """Probe a container that runs; its port stays as it is."""
         if self.prober:
             self.prober.stop()
         server = Server(self._context.settings, run.address, run.spec.port, lambda: run.spec.model)
@@ -60,16 +63,12 @@ class ServingSlot:
         self.prober.start()
 
     def open(self, run: Run) -> None:
+        """Let every caller in."""
         self._set("open", self._firewall.open, run)
 
     def close(self, run: Run) -> None:
+        """Refuse connections, and new requests on those that are there."""
         self._set("closed", self._firewall.close, run)
-
-    def _may_run(self) -> bool:
-        try:
-            return self.running() is not None
-        except DockerError:
-            return True
 
     def _set(self, port: str, act: Callable[[int], None], run: Run) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Which weights stand on this machine, checked: so that a restart costs no second reading."""
+"""Remembers which weight files are on this machine and were checked, so that a restart does not fetch them again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STAGED_FILES = ".gemma4-staged.json"
 
 
 class StagedFiles:
-    """Which files of a folder were checked, by checksum; kept in the folder, and gone with it."""
+    """The checked files of one folder with their checksums; kept in a file of that folder."""
 
     def __init__(self, folder: str) -> None:
         self.folder = Path(folder)
@@ -24,28 +24,30 @@ class StagedFiles:
             kept = json.loads((self.folder / STAGED_FILES).read_text())
             self.files, self.is_complete = dict(kept["files"]), bool(kept["complete"])
         except (OSError, ValueError, KeyError, TypeError):
-            pass  # nothing is known, so everything is fetched
+            pass  # nothing is known of the folder, so everything is fetched
 
     def missing(self, files: Iterable[ManifestFile]) -> list[ManifestFile]:
-        """Those that are not here, or not as they should be; the largest first."""
-        return sorted((file for file in files if not self._has(file)), key=lambda file: -file.size)
+        """Return those of `files` that are not here, or differ; the largest first."""
+
+        def is_here(file: ManifestFile) -> bool:
+            path = self.folder / file.name
+            return self.files.get(file.name) == file.sha256 and path.is_file() and path.stat().st_size == file.size
+
+        return sorted((file for file in files if not is_here(file)), key=lambda file: -file.size)
 
     def add(self, file: ManifestFile) -> None:
+        """Remember a file that was checked."""
         with self._lock:
             self.files[file.name] = file.sha256
             self.is_complete = False
             self._write()
 
     def complete(self, files: Iterable[ManifestFile]) -> None:
-        """All of these are here, and nothing else counts."""
+        """Remember that exactly these files make up the folder, and that all are here."""
         with self._lock:
             self.files = {file.name: file.sha256 for file in files}
             self.is_complete = True
             self._write()
-
-    def _has(self, file: ManifestFile) -> bool:
-        path = self.folder / file.name
-        return self.files.get(file.name) == file.sha256 and path.is_file() and path.stat().st_size == file.size
 
     def _write(self) -> None:
         fresh = self.folder / f"{STAGED_FILES}.new"

@@ -1,4 +1,4 @@
-"""What the supervisor has to remember over restarts and reboots: what runs, what was good, what was given up."""
+"""What the supervisor remembers over restarts and reboots: which run is current, which was good, what was rejected."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ SCHEMA = 1
 
 @dataclass
 class Run:
-    """A specification on this machine. `up`: it has generated. `failures`: failed starts in a row.
+    """A specification on this machine. `up`: it has generated a token. `failures`: failed starts in a row.
 
-    `label`: the fingerprint that its container was started with, blank before. A later version of this program may
-    compute another one for the same specification, and has to know the container all the same.
+    `label` is the fingerprint that its container was started with, blank before. A later version of this program may
+    compute another fingerprint for the same specification, and recognises the container by this one.
     """
 
     spec: Spec
@@ -35,10 +35,10 @@ class Run:
 
 
 class SavedState:
-    """`current` is what ought to be in the container, `good` what last proved itself, `rejected` a spec's digest.
+    """`current` is the run that the container is to have, `good` the last proven one, `rejected` the digest of a spec.
 
-    `images` are the ids of all images that were pulled and not yet taken away. All belongs to the main thread, but for
-    `add_image` and `forget_images`, which are anybody's. A disk that takes nothing is trouble, and no reason to stop.
+    `images` are the ids of all images that were pulled and not yet removed. Only the main thread may use this object, but
+    any thread may call `add_image` and `forget_images`. A full disk is reported and stops nothing.
     """
 
     def __init__(self, file: Path, weights_root: Path, status: MachineStatus) -> None:
@@ -56,55 +56,53 @@ class SavedState:
         except FileNotFoundError:
             pass
         except (OSError, ValueError, KeyError, TypeError, SpecError):
-            self.current = self.good = None  # unreadable: as on a fresh machine, the metadata say what is wanted
+            self.current = self.good = None  # unreadable: go on as on a new machine, from the metadata alone
 
     def is_good(self, run: Run) -> bool:
-        """Whether it is the last good one, by what its container depends on."""
+        """Return True if `run` needs the same container as the last good run."""
         return self.good is not None and self.good.spec.fingerprint == run.spec.fingerprint
 
     def add_image(self, image_id: str) -> None:
+        """Remember an image, so that it is removed once nothing needs it."""
         with self._lock:
             if image_id not in self.images:
                 self.images.append(image_id)
                 self.save()
 
     def forget_images(self, image_ids: Collection[str]) -> None:
+        """Forget images that were removed."""
         with self._lock:
             self.images = [image for image in self.images if image not in image_ids]
             self.save()
 
     def save(self) -> None:
+        """Write the file. A failure is reported, and `save_again` tries once more."""
         with self._lock:
-            try:
-                write_private(self._file, self._text())
-            except OSError as error:
-                self._is_saved = False
-                text = (
-                    f"{self._file} cannot be written ({describe(error)}). What runs goes on, but the next supervisor "
-                )
-                text += (
-                    "would not know of the latest change. Make room on the boot disk; see `df -h`, `docker system df`."
-                )
-                self._status.trouble("disk", text)
-                return
-            self._is_saved = True
-            self._status.clear("disk")
-
-    def save_again(self) -> None:
-        """Try once more what has failed."""
-        if not self._is_saved:
-            self.save()
-
-    def _text(self) -> str:
-        return json.dumps(
-            {
+            document = {
                 "schema": SCHEMA,
                 "current": _kept(self.current),
                 "good": _kept(self.good),
                 "rejected": self.rejected,
                 "images": self.images,
             }
-        )
+            try:
+                write_private(self._file, json.dumps(document))
+            except OSError as error:
+                self._is_saved = False
+                self._status.trouble(
+                    "disk",
+                    f"{self._file} cannot be written ({describe(error)}). The server that runs goes on, but the next "
+                    "supervisor would not know the latest change. Make room on the boot disk; see `df -h`, "
+                    "`docker system df`.",
+                )
+                return
+            self._is_saved = True
+            self._status.clear("disk")
+
+    def save_again(self) -> None:
+        """Write the file if the last try has failed."""
+        if not self._is_saved:
+            self.save()
 
     def _run(self, kept: Any) -> Run | None:
         if kept is None:

@@ -1,4 +1,4 @@
-"""Where things are and how often they are looked at. Nothing here depends on what is served."""
+"""The supervisor's own settings: addresses, folders, intervals and limits. None depends on the model that is served."""
 
 from __future__ import annotations
 
@@ -20,58 +20,58 @@ class SupervisorSettings:
     secrets_url: str = "https://secretmanager.googleapis.com"
     log_url: str = "https://logging.googleapis.com"
     state_dir: Path = Path("/var/lib/gemma4")
-    """Survives a reboot: the program and what it has to remember."""
+    """Survives a reboot: the program and its state."""
     run_dir: Path = Path("/run/gemma4")
-    """Does not: status, and what must never reach a disk."""
+    """Does not survive a reboot: the status, and secrets, which must never be written to a disk."""
     weights_root: Path = Path("/dev/shm/weights")  # noqa: S108  memory is the point
     unit_dir: Path = Path("/etc/systemd/system")
     device_dir: Path = Path("/dev")
 
     watch_s: float = 60
-    """How long the metadata server holds a question for a change open; the client waits ten seconds more."""
+    """How long one request to the metadata server waits for a change; the client waits ten seconds more."""
     retry_s: float = 2
     retry_cap_s: float = 300
-    """First and longest wait between tries to fetch something. They never end: an idle slice is paid for as well."""
+    """First and longest wait between tries to fetch something. There is no last try: an idle slice is paid for as well."""
     restart_s: float = 5
     restart_cap_s: float = 300
-    """First and longest wait between starts of a container that does not stay."""
+    """First and longest wait between starts of a container that does not stay up."""
     start_tries: int = 3
     """Failed starts of a new specification before the last good one comes back."""
     start_poll_s: float = 1
     probe_s: float = 10
     generation_timeout_s: float = 60
-    """How long an answer of a server may take that was well before: a loaded one needs half a minute for `/health`."""
+    """How long an answer of a healthy server may take: under load `/health` alone may take half a minute."""
     unhealthy_s: float = 180
     """How long a running server may answer with errors, its port closed, or generate nothing while a request waits,
-    before it is started afresh. A question to a silent one waits as long."""
+    before it is restarted. A question to a silent one waits as long."""
     stable_s: float = 600
-    """Serving for so long proves a specification: earlier failures are forgotten, and it is the one to go back to."""
+    """Serving for so long proves a specification: earlier failures are forgotten, and it is the last good one."""
     settle_s: float = 5
-    """Longest wait for callers to leave before a stop: a second more than the gateway keeps idle connections."""
+    """Longest wait for callers to disconnect before a stop: a second more than the gateway keeps idle connections."""
     report_s: float = 10
     report_cap_s: float = 60
-    """Shortest and longest time between two reports through the metadata server, which takes few a minute. One comes at
-    least so often even if nothing has changed: who reads an older one knows that the supervisor is gone."""
+    """Shortest and longest time between two reports through the metadata server, which accepts few a minute. A report is
+    sent at least so often even if nothing has changed: an older one means that the supervisor is gone."""
     log_s: float = 5
     log_cap_s: float = 300
-    """Time between two requests to Cloud Logging, and the longest one while it takes nothing."""
+    """Time between two requests to Cloud Logging, and the longest one while it accepts nothing."""
     maintenance_s: float = 60
-    """How often Google's plans for the machine are asked for."""
+    """Time between two questions for announced maintenance."""
     image_gib: float = 40
-    """What the boot disk must have free for a pull: vllm-tpu is 20 to 26 GB unpacked (sizes in tpu-inference's pull request
-    1245), and its compressed layers, some 10 GB, stand beside that meanwhile."""
+    """Space that the boot disk must have for a pull: vllm-tpu is 20 to 26 GB unpacked (sizes in tpu-inference's pull request
+    1245), and its compressed layers take some 10 GB beside that meanwhile."""
     streams: int = 16
     range_mib: int = 64
-    """Connections to the bucket, and what one of them fetches at a time."""
+    """Connections to the bucket, and how much one of them fetches at a time."""
 
     @property
     def memory(self) -> Path:
-        """Where weights stand, and what else a server keeps in memory."""
+        """The folder in memory that has the weights, and what else a server keeps there."""
         return self.weights_root.parent
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> SupervisorSettings:
-        """The defaults, but for what the environment sets."""
+        """Return the defaults, replaced where the environment sets a value."""
         chosen = {}
         for field in dataclasses.fields(cls):
             text = environ.get(PREFIX + field.name.upper())

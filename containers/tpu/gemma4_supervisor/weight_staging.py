@@ -1,7 +1,7 @@
-"""Weights from the bucket into memory: parallel range reads, every file checked before it has its name.
+"""Copies weights from the bucket into memory: parallel range reads, every file checked before it gets its name.
 
-The manifest is the one that `containers/weights/stage.py` writes last. A ledger beside the files remembers which were
-checked, so that a restart costs no second reading. Memory beside the files themselves: one piece a connection.
+The manifest is the one that the weights copy writes last. `staged_files` remembers which files were checked. Beside the
+files themselves this takes one piece of memory for each connection.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from .bucket_reader import PIECE, Bucket, Reader, Source, WeightsError
+from .bucket_reader import PIECE, RangeReader, SourceFile, WeightsBucket, WeightsError
 from .desired_spec import WeightSet
 from .docker import Abandoned
 from .metadata_server import MetadataServer
@@ -25,25 +25,25 @@ MIB, GIB = 1024**2, 1024**3
 PROGRESS_S = 5.0
 
 _staging = threading.Lock()
-"""Held by whoever writes weights: one that was abandoned may not have noticed yet, and both may want the same files."""
+"""Held while weights are written: an abandoned staging may still be at it, and both may write the same files."""
 
 
 class Stager:
-    """Brings folders to what their manifests say. `progress` is called with done and total bytes now and then."""
+    """Brings folders to what their manifests list. Calls `progress` with done and total bytes every few seconds."""
 
     def __init__(
         self, settings: SupervisorSettings, metadata: MetadataServer, progress: Callable[[int, int], None]
     ) -> None:
-        self._bucket = Bucket(settings.storage_url, metadata)
+        self._bucket = WeightsBucket(settings.storage_url, metadata)
         self._streams, self._range, self._retry_s = settings.streams, settings.range_mib * MIB, settings.retry_s
         self._progress = progress
 
     def stage(
         self, sets: Sequence[WeightSet], abandoned: threading.Event, make_room: Callable[[], None] = lambda: None
     ) -> None:
-        """Raises WeightsError, TransientError, OSError; Abandoned when told to stop. What is done stays done.
+        """Bring the folders of `sets` here, after a call of `make_room`. Files that are complete stay, whatever happens.
 
-        `make_room` is called first, when nobody else writes weights.
+        Raises WeightsError, TransientError, OSError, and Abandoned when told to stop.
         """
         while not _staging.acquire(timeout=0.1):
             if abandoned.is_set():
@@ -59,7 +59,7 @@ class Stager:
     def _stage(self, sets: Sequence[WeightSet], abandoned: threading.Event) -> None:
         wanted = [(weights, StagedFiles(weights.destination), self._bucket.manifest(weights)) for weights in sets]
         downloads = [
-            Download(Source(weights, file), staged)
+            Download(SourceFile(weights, file), staged)
             for weights, staged, files in wanted
             for file in staged.missing(files)
         ]
@@ -69,13 +69,13 @@ class Stager:
             staged.complete(files)
 
     def _fetch(self, downloads: Sequence[Download], meter: Meter, abandoned: threading.Event) -> None:
-        work = Work(part for download in downloads for part in download.parts(self._range))
+        queue = PartQueue(part for download in downloads for part in download.parts(self._range))
         failed: list[Exception] = []
 
         def take_turns() -> None:
-            reader = Reader(self._bucket, self._retry_s, abandoned)
+            reader = RangeReader(self._bucket, self._retry_s, abandoned)
             try:
-                while not failed and (part := work.next()):
+                while not failed and (part := queue.next()):
                     download, start, end = part
                     download.write(start, meter.count(reader.read(download.source, start, end)))
             except Exception as error:
@@ -93,12 +93,12 @@ class Stager:
 
 
 def is_staged(sets: Iterable[WeightSet]) -> bool:
-    """Whether all of them were once brought here as a whole, by nobody's word but the ledger's."""
+    """Return True if the record of every folder says that it is complete. The files are not looked at."""
     return all(StagedFiles(weights.destination).is_complete for weights in sets)
 
 
-def tidy(sets: Iterable[WeightSet]) -> None:
-    """Take away what the manifests do not know, where nothing runs that may still read it."""
+def remove_unlisted_files(sets: Iterable[WeightSet]) -> None:
+    """Remove files that the manifests do not list. Only to be called while no server may still read them."""
     for weights in sets:
         staged = StagedFiles(weights.destination)
         for path in [path for path in staged.folder.rglob("*") if path.is_file()]:
@@ -108,9 +108,9 @@ def tidy(sets: Iterable[WeightSet]) -> None:
 
 
 class Download:
-    """One file on its way. Parts arrive in any order, and are hashed in the right one as soon as they can be."""
+    """One file that is being fetched. Parts arrive in any order, and are hashed in the right one as soon as possible."""
 
-    def __init__(self, source: Source, staged: StagedFiles) -> None:
+    def __init__(self, source: SourceFile, staged: StagedFiles) -> None:
         self.source, self.size, self.folder = source, source.file.size, staged.folder
         self._staged = staged
         self._path = staged.folder / source.file.name
@@ -124,12 +124,12 @@ class Download:
         self._hashing = False
 
     def parts(self, size: int) -> Iterator[tuple[Download, int, int]]:
-        """The file in ranges to fetch; an empty file is one empty range."""
+        """Yield the ranges to fetch; an empty file is one empty range."""
         for start in range(0, max(1, self.size), size):
             yield self, start, min(start + size, self.size)
 
     def write(self, start: int, pieces: Iterable[memoryview]) -> None:
-        """Store one part. Raises WeightsError where the last one shows that the file is not the right one."""
+        """Store one part. Raises WeightsError where the last one completes a file with a wrong checksum."""
         self._open()
         end = start
         for piece in pieces:
@@ -137,12 +137,13 @@ class Download:
         with self._lock:
             self._arrived[start] = end
             if self._hashing:
-                return  # whoever is at it will see this part too
+                return  # the thread that hashes will find this part too
             self._hashing = True
         while self._hash_next():
             pass
 
     def close(self) -> None:
+        """Close the file; what has arrived of it stays."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
         self._descriptor = -1
@@ -155,7 +156,7 @@ class Download:
                 os.ftruncate(self._descriptor, self.size)
 
     def _hash_next(self) -> bool:
-        """Hash the part that comes next; false where it has not arrived."""
+        """Hash the next part; returns False where it has not arrived, or was the last one."""
         with self._lock:
             end = self._arrived.pop(self._hashed, None)
             self._hashing = end is not None
@@ -165,12 +166,8 @@ class Download:
             piece = os.pread(self._descriptor, min(PIECE, end - self._hashed), self._hashed)
             self._hash.update(piece)
             self._hashed += len(piece)
-        if self._hashed == self.size:
-            self._finish()
-            return False
-        return True
-
-    def _finish(self) -> None:
+        if self._hashed < self.size:
+            return True
         if self._hash.hexdigest() != self.source.file.sha256:
             self._partial.unlink()
             raise WeightsError(
@@ -179,39 +176,39 @@ class Download:
             )
         self._partial.replace(self._path)
         self._staged.add(self.source.file)
+        return False
 
 
-class Work:
-    """An iterator that many threads take from."""
+class PartQueue:
+    """An iterator over parts that many threads take from."""
 
     def __init__(self, parts: Iterator[tuple[Download, int, int]]) -> None:
         self._parts, self._lock = parts, threading.Lock()
 
     def next(self) -> tuple[Download, int, int] | None:
+        """Return the next part, None after the last."""
         with self._lock:
             return next(self._parts, None)
 
 
 class Meter:
-    """Counts bytes, and says so every few seconds."""
+    """Counts bytes, and calls `progress` every few seconds."""
 
     def __init__(self, total: int, progress: Callable[[int, int], None]) -> None:
         self._total, self._progress = total, progress
-        self._done, self._said, self._lock = 0, time.monotonic(), threading.Lock()
+        self._done, self._reported, self._lock = 0, time.monotonic(), threading.Lock()
 
     def count(self, pieces: Iterable[memoryview]) -> Iterator[memoryview]:
-        """Pass them on, counted."""
+        """Yield `pieces`, and count their bytes."""
         for piece in pieces:
-            self._add(len(piece))
+            with self._lock:
+                self._done += len(piece)
+                is_due = time.monotonic() - self._reported >= PROGRESS_S
+                if is_due:
+                    self._reported = time.monotonic()
+            if is_due:
+                self._progress(self._done, self._total)
             yield piece
-
-    def _add(self, count: int) -> None:
-        with self._lock:
-            self._done += count
-            if time.monotonic() - self._said < PROGRESS_S:
-                return
-            self._said = time.monotonic()
-        self._progress(self._done, self._total)
 
 
 def _check_room(downloads: Sequence[Download]) -> None:

@@ -240,7 +240,7 @@ class TestTheNewestWishWins:
         tpu.machine.docker.publish(OTHER_IMAGE)
         hold = tpu.machine.docker.holds.setdefault("pull", threading.Event())
         tpu.container.end(1)
-        tpu.until(lambda: tpu.status["stage"] == "resting", "the rest")
+        tpu.until(lambda: tpu.status["stage"] == "backoff", "the rest")
         tpu.want("spec-b", image=OTHER_IMAGE)
         tpu.until(lambda: "pull" in tpu.machine.doings, "the pull of spec-b")
         tpu.until_serving("spec-a")
@@ -252,7 +252,7 @@ class TestTheNewestWishWins:
         holds = serving.machine.docker.holds
         holds |= {"image inspect": threading.Event(), "pull": threading.Event()}
         serving.container.end(1)
-        serving.until(lambda: serving.status["stage"] == "returning", "the return")
+        serving.until(lambda: serving.status["stage"] == "restoring", "the return")
         serving.want("spec-b", image=OTHER_IMAGE)
         serving.until(lambda: "pull" in serving.machine.doings, "the pull of spec-b")
         holds.pop("image inspect").set()
@@ -295,7 +295,7 @@ class TestWhatCannotBeFetchedCostsNothingThatServes:
 
     def test_weights_are_missing(self, serving: TpuMachine) -> None:
         serving.want("spec-b", weights=[_weights(serving, "google/other/main")])
-        serving.until_trouble("weights", f"gs://{BUCKET}/google/other/main/{MANIFEST} is not there")
+        serving.until_trouble("weights", f"gs://{BUCKET}/google/other/main/{MANIFEST} does not exist")
         assert serving.serves("spec-a")
         serving.stage("google/other/main")
         serving.until_serving("spec-b")

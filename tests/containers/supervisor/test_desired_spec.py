@@ -87,7 +87,7 @@ class TestASpecification:
             parsed(port=0, registry="a/b", env={"A": 1})
         assert all(key in str(caught.value) for key in ("port", "registry", "env.A"))
 
-    @pytest.mark.parametrize("key", specification._OF_THE_CONTAINER)
+    @pytest.mark.parametrize("key", specification._CONTAINER_FIELDS)
     def test_that_asks_for_another_container_has_another_fingerprint(self, key: str) -> None:
         others: dict[str, Any] = {
             "image": "i", "argv": ["vllm", "serve", "x"], "env": {}, "weights": [],

@@ -18,7 +18,7 @@ class TestDocker:
             ("failed to register layer: write /x: no space left on device", "The boot disk is full"),
             ("net/http: TLS handshake timeout", "Private Google Access"),
             ("failed to connect to the docker API at unix:///var/run/docker.sock", "Docker is not running"),
-            ("", "without a word"),
+            ("", "printed no reason"),
         ],
     )
     def test_what_docker_says_comes_with_what_to_do(self, said: str, expected: str) -> None:

@@ -201,7 +201,7 @@ class TestAContainer:
 
     def test_is_known_by_a_version_that_computes_another_fingerprint(self, serving: TpuMachine) -> None:
         before = serving.container.id
-        other = "import containers.tpu.gemma4_supervisor.desired_spec as it\nit._OF_THE_CONTAINER += ('model',)\n"
+        other = "import containers.tpu.gemma4_supervisor.desired_spec as it\nit._CONTAINER_FIELDS += ('model',)\n"
         serving.metadata.set("gemma4-supervisor", archive.in_base64(archive.supervisor(other)))
         serving.until(lambda: serving.said("adopted"), "the adoption")
         serving.until(lambda: len(serving.said("wanted")) == 2, "the wish")

@@ -25,7 +25,7 @@ class TestTheReadme:
         assert first_column("A specification") == known
 
     def test_names_every_place_of_trouble(self) -> None:
-        assert first_column("Places of trouble") == _words_in_code(r"(?:\.trouble|_try, )\(?\"([a-z]+)\"") | {
+        assert first_column("Places of trouble") == _words_in_code(r"(?:\.trouble\(|_try, )\s*\"([a-z]+)\"") | {
             "bootstrap"
         }
 

@@ -18,13 +18,13 @@ import pytest
 
 from containers.shared.manifest import MANIFEST
 from containers.tpu.gemma4_supervisor.bucket_reader import WeightsError
-from containers.tpu.gemma4_supervisor.cleanup import sweep
+from containers.tpu.gemma4_supervisor.cleanup import remove_all_but
 from containers.tpu.gemma4_supervisor.desired_spec import WeightSet
 from containers.tpu.gemma4_supervisor.docker import Abandoned
 from containers.tpu.gemma4_supervisor.log import Log
 from containers.tpu.gemma4_supervisor.metadata_server import MetadataServer
 from containers.tpu.gemma4_supervisor.supervisor_settings import SupervisorSettings
-from containers.tpu.gemma4_supervisor.weight_staging import Stager, is_staged, tidy
+from containers.tpu.gemma4_supervisor.weight_staging import Stager, is_staged, remove_unlisted_files
 from tests.containers.packed import packed_stage
 from tests.fakes.google import FakeGoogle
 from tests.fakes.hub import COMMIT, Content, FakeHub
@@ -230,7 +230,7 @@ class TestTidying:
         folder = Path(depot.weights.destination)
         (folder / "model-00003-of-00003.safetensors").write_bytes(b"of an older revision")
         (folder / f"{BIG}.gemma4-part").write_bytes(b"cut off")
-        tidy([depot.weights])
+        remove_unlisted_files([depot.weights])
         assert depot.here() == FILES
         assert is_staged([depot.weights])
 
@@ -241,11 +241,11 @@ class TestTidying:
         cut_off.mkdir(parents=True)
         (cut_off / f"{BIG}.gemma4-part").write_bytes(b"of a wish that was abandoned")
         (depot.root / "google" / "by-hand").write_bytes(b"of nobody")
-        gone = sweep(depot.root, kept)
+        gone = remove_all_but(depot.root, kept)
         assert gone == [str(depot.root / "google" / name) for name in ("by-hand", "large", "tiny/main")]
         assert is_staged(kept)
         assert not any(Path(path).exists() for path in gone)
-        assert sweep(depot.root, kept) == []
+        assert remove_all_but(depot.root, kept) == []
 
     def test_follows_no_link(self, depot: Depot) -> None:
         depot.stage()
@@ -253,9 +253,9 @@ class TestTidying:
         elsewhere.mkdir()
         (elsewhere / "precious").write_bytes(b"x")
         (depot.root / "link").symlink_to(elsewhere)
-        assert sweep(depot.root, [depot.weights]) == [str(depot.root / "link")]
+        assert remove_all_but(depot.root, [depot.weights]) == [str(depot.root / "link")]
         assert (elsewhere / "precious").exists()
         assert not (depot.root / "link").is_symlink()
 
     def test_of_what_is_not_there_is_nothing(self, depot: Depot) -> None:
-        assert sweep(depot.root, [depot.weights]) == []
+        assert remove_all_but(depot.root, [depot.weights]) == []
