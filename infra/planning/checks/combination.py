@@ -25,10 +25,10 @@ def check_combination(
 
     `without_metrics` is what else follows, where the server runs, from one that counts nothing.
     """
-    model, architecture, accelerator = server.model, server.architecture, server.accelerator
+    architecture, accelerator = server.architecture, server.accelerator
     refusals = [
         *_parallelism(settings, accelerator),
-        *_engine(settings, model, architecture, assistant, accelerator, server.image_version),
+        *_engine(settings, server, assistant),
         *_modalities(settings, architecture, accelerator),
         *_overruled(settings, accelerator),
     ]
@@ -72,15 +72,14 @@ def _like(accelerator: Accelerator, devices: int) -> list[str]:
     return [one.id for one in catalog().accelerators.values() if (one.platform, one.bandwidth, one.devices) == kind]
 
 
-def _engine(
-    settings: Settings,
-    model: Model,
-    architecture: Architecture,
-    assistant: Assistant | None,
-    accelerator: Accelerator,
-    version: str | None,
-) -> Iterator[Fault]:
-    serving, does = settings.serving, implementation_of(accelerator)
+def _engine(settings: Settings, server: Server, assistant: Assistant | None) -> Iterator[Fault]:
+    serving, does = settings.serving, server.implementation
+    model, architecture, accelerator, version = (
+        server.model,
+        server.architecture,
+        server.accelerator,
+        server.image_version,
+    )
     if version is not None and _number(version) < _number(model.min_vllm):
         fact = f"vLLM {version} does not know {model.id}; {model.min_vllm} is the first that does."
         yield Fault(
@@ -100,7 +99,7 @@ def _engine(
         yield Fault("serving.asyncScheduling", fact, "vLLM would refuse to start.", fix)
     if serving.speculation.method == "mtp":
         yield from _assistant(model, assistant, version)
-    quantized = catalog().weight_formats[model.weight_format].quantized
+    quantized = server.weight_format.quantized
     if serving.quantization == "fp8" and (quantized or not does.quantizes_while_loading):
         why = (
             "the checkpoint is quantised already"

@@ -22,8 +22,9 @@ _MOST_OFFLOAD = 0.75
 
 
 def with_other_settings(server: Server) -> Iterator[Neighbour]:
-    """One setting changed: a shorter context first, then what costs speed or accuracy."""
-    length = _round_length(capacity_of(server, device_budget(server).kv.low).largest_max_model_len)
+    """Yield the server with one setting changed: a shorter context first, then what costs speed or accuracy."""
+    longest = capacity_of(server, device_budget(server).kv.low).largest_max_model_len
+    length = longest - longest % (1024 if longest >= 1024 else 256)
     if 0 < length < server.max_model_len:
         yield {"serving.maxModelLen": length}, replace(server, max_model_len=length)
     if server.max_num_batched_tokens > _SMALL_BATCH and not server.implementation.programs_outside_share:
@@ -43,7 +44,7 @@ def with_other_settings(server: Server) -> Iterator[Neighbour]:
 
 
 def on_other_accelerators(server: Server) -> Iterator[Neighbour]:
-    """The same server on all devices of every other machine that can be deployed and that its heads divide over."""
+    """Yield the server on all devices of every other machine that can be deployed and that its heads divide over."""
     for accelerator in catalog().accelerators.values():
         offered = accelerator.deployable or not server.accelerator.deployable
         divides = tensor_parallel_fault(server.architecture, accelerator.devices) is None
@@ -53,7 +54,7 @@ def on_other_accelerators(server: Server) -> Iterator[Neighbour]:
 
 
 def with_other_models(server: Server) -> Iterator[Neighbour]:
-    """The same model in its other format, then smaller ones, largest first."""
+    """Yield the server with the same model in its other format, then with smaller models, the largest first."""
     smaller = [row for row in catalog().models.values() if _size(row) < _size(server.model)]
     for model in (*siblings(server.model), *sorted(smaller, key=_size, reverse=True)):
         quantization = "none" if catalog().weight_formats[model.weight_format].quantized else server.quantization
@@ -64,7 +65,7 @@ def with_other_models(server: Server) -> Iterator[Neighbour]:
 
 
 def siblings(model: Model) -> Iterator[Model]:
-    """The other checkpoints of the same architecture."""
+    """Return the other checkpoints of the same architecture."""
     return (row for row in catalog().models.values() if row.architecture == model.architecture and row.id != model.id)
 
 
@@ -88,7 +89,7 @@ def _moved(server: Server, accelerator: Accelerator) -> Server:
 
 
 def _changes(old: Server, new: Server) -> dict[str, object]:
-    """The settings beside model and machine that a move changes."""
+    """Return the settings beside model and machine that a move changes."""
     named = {
         "serving.gpuMemoryUtilization": (old.gpu_memory_utilization, new.gpu_memory_utilization),
         "serving.quantization": (old.quantization, new.quantization),
@@ -103,8 +104,3 @@ def _changes(old: Server, new: Server) -> dict[str, object]:
 
 def _size(model: Model) -> int:
     return catalog().architectures[model.architecture].parameters.total
-
-
-def _round_length(tokens: int) -> int:
-    step = 1024 if tokens >= 1024 else 256
-    return tokens // step * step

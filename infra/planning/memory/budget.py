@@ -1,6 +1,6 @@
 """Where a device's memory goes, and what is left of it for the KV cache, with the error of each.
 
-`footprint.py` says what a server takes, `memory.py` what the rest holds, `verdict.py` whether that is enough.
+`footprint.py` says what a server takes, `kv_cache.py` what the rest holds, `verdict.py` whether that is enough.
 """
 
 from __future__ import annotations
@@ -60,16 +60,9 @@ class MemoryBudget:
         """The likeliest size of the KV cache, never negative."""
         return max(0, int(self.kv.mid))
 
-    @property
-    def kv_error(self) -> float:
-        """The larger relative error of the KV cache size; infinite where nothing is left."""
-        if self.kv.mid <= 0:
-            return math.inf
-        return max(self.kv.high - self.kv.mid, self.kv.mid - self.kv.low) / self.kv.mid
-
 
 def device_budget(server: Server) -> MemoryBudget:
-    """Where the memory of each device of `server` goes."""
+    """Return where the memory of each device of `server` goes."""
     device = server.accelerator.device_memory_gib * GIB
     cap = device * server.gpu_memory_utilization
     loaded = loaded_weights(server)
@@ -98,7 +91,7 @@ def device_budget(server: Server) -> MemoryBudget:
 
 
 def capacity_of(server: Server, kv_bytes: float) -> KvCapacity:
-    """What `kv_bytes` bytes of KV cache a device hold under `server`."""
+    """Return what `kv_bytes` bytes of KV cache a device hold under `server`."""
     return kv_capacity(
         server.model.id,
         backend=server.accelerator.device.value,
@@ -115,7 +108,7 @@ def capacity_of(server: Server, kv_bytes: float) -> KvCapacity:
 
 
 def largest_max_num_seqs(server: Server, tokens_per_request: int, *, limit: int = 4096) -> int:
-    """How many requests of `tokens_per_request` tokens (prompt and answer) run at once, at most `limit`.
+    """Return how many requests of `tokens_per_request` tokens (prompt and answer) run at once, at most `limit`.
 
     By what decoding requests hold, not by what vLLM sets aside when it admits one; a larger batch costs activation
     and, on TPU, room for programs, which is counted in. 0 if not even one fits.
@@ -132,7 +125,7 @@ def largest_max_num_seqs(server: Server, tokens_per_request: int, *, limit: int 
 
 
 def smallest_cpu_offload_gib(server: Server, *, cautious: bool = False) -> float | None:
-    """The least CPU offload, in steps of 0.5 GiB, that is predicted to load and to hold one request of max_model_len.
+    """Return the least CPU offload, in steps of 0.5 GiB, that is predicted to load and to hold one full-length request.
 
     `cautious` asks for that at the unfavourable end of the band. None where offload cannot help: on TPU, or beyond
     the decoder's own weights.

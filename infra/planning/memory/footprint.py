@@ -44,29 +44,34 @@ TPU_PROGRAMS_LARGE_BATCH = Band(3.3 * GIB, 4.0 * GIB, 4.65 * GIB)
 
 
 def loaded_weights(server: Server) -> Band:
-    """Resident weights of one device, bytes, before anything is offloaded and without an assistant."""
-    arch = server.architecture
+    """Return the resident weights of one device, bytes, before anything is offloaded and without an assistant."""
+    arch, tp = server.architecture, server.tensor_parallel
+    down, up = server.weight_format.resident_error
     if server.implementation.keeps_checkpoint_as_it_is:
-        return _loaded_weights_on_tpu(server)
+        # The JAX path skips the audio tower and keeps the K and V of KV-shared layers.
+        counted = float(server.model.checkpoint_bytes - BF16_BYTES * arch.parameters.audio)
+        if arch.tpu_resident_gib_reported is None:
+            down, up = TPU_WEIGHTS_ERROR
+        else:
+            counted = max(counted, arch.tpu_resident_gib_reported * GIB)
+        return Band.around(counted / tp, down, error_up=up)
     per_linear, linears = server.bytes_per_parameter, arch.parameters.linear
     duplicated = arch.duplicated_value_bytes * per_linear / BF16_BYTES
     # vLLM skips the K and V of KV-shared layers, yet logged load sizes are nearer to the checkpoint than to the count.
     skipped = arch.unshared_kv_checkpoint_bytes * per_linear / BF16_BYTES
     stored = per_linear * linears + BF16_BYTES * (arch.parameters.total - linears) + duplicated + skipped
-    down, up = server.weight_format.resident_error
-    sharded = Band.around(stored / server.tensor_parallel, down, error_up=up)
-    return Band.total([sharded, Band.exactly(arch.rope_cache_bytes)])
+    return Band.total([Band.around(stored / tp, down, error_up=up), Band.exactly(arch.rope_cache_bytes)])
 
 
 def offloadable_bytes(server: Server) -> float:
-    """The most weights of one device that vLLM moves to host memory: its decoder layers."""
+    """Return the most bytes of one device's weights that vLLM moves to host memory: its decoder layers."""
     if not server.implementation.offloads_weights:
         return 0.0
     return server.bytes_per_parameter * server.architecture.parameters.linear / server.tensor_parallel
 
 
 def assistant_bytes(server: Server) -> float:
-    """What the MTP drafter takes of one device: its weights, and rotary tables of its own on GPU. No KV cache."""
+    """Return the bytes of the MTP drafter on one device: weights, and rotary tables of its own on GPU, but no KV cache."""
     assistant = catalog().assistant_of(server.model.id)
     if server.speculation != "mtp" or assistant is None:
         return 0.0
@@ -75,7 +80,7 @@ def assistant_bytes(server: Server) -> float:
 
 
 def gpu_overhead(server: Server) -> Band:
-    """CUDA runtime, activation, graphs and the vision profile on one GPU, bytes: all that vLLM sets aside at start-up.
+    """Return what vLLM sets aside on one GPU at start-up, bytes: CUDA runtime, activation, graphs, vision profile.
 
     Activation is the larger of one forward pass over max_num_batched_tokens and the sampler over max_num_seqs.
     """
@@ -88,13 +93,14 @@ def gpu_overhead(server: Server) -> Band:
     activation = max(forward, SAMPLER_BYTES * server.max_num_seqs * arch.vocab_size)
     few, many = GRAPHS
     graphs = 0.0 if server.enforce_eager else few + (many - few) * min(1.0, server.max_num_seqs / 256)
-    overhead = NON_TORCH + activation + graphs + _vision_profile(server)
+    profile = VISION_PROFILE if arch.vision_tower else VISION_PROFILE_WITHOUT_TOWER
+    overhead = NON_TORCH + activation + graphs + (0.0 if server.text_only else profile)
     error_up = OVERHEAD_ERROR + LARGE_BATCH_ERROR * max(0.0, batch / 8192 - 1)
     return Band(max(NON_TORCH, overhead - OVERHEAD_ERROR), overhead, overhead + error_up)
 
 
 def loading_extra_bytes(server: Server) -> float:
-    """What a GPU needs beside the weights while the model is built, for a moment and whatever the utilization.
+    """Return what a GPU needs beside the weights while the model is built, for a moment and whatever the utilization.
 
     The output embedding is allocated before it is tied to the input embedding, so that it counts twice.
     """
@@ -102,7 +108,7 @@ def loading_extra_bytes(server: Server) -> float:
 
 
 def tpu_programs(server: Server) -> Band:
-    """Memory that compiled programs need outside the utilization cap, a chip; bracketed by boots, not modelled."""
+    """Return the memory that programs need outside the utilization cap, a chip; bracketed by boots, not modelled."""
     seen = catalog().program_sizes.get((server.architecture.id, server.speculation != "none"))
     usual = Band(*(GIB * end for end in seen.gib)) if seen else TPU_PROGRAMS
     large = TPU_PROGRAMS_LARGE_BATCH
@@ -114,42 +120,24 @@ def tpu_programs(server: Server) -> Band:
 
 
 def streamer_bytes(server: Server) -> int:
-    """Host memory that streaming takes: the buffers, and the copy of one tensor that vLLM makes of them."""
+    """Return the host memory that streaming takes: the buffers, and the copy that vLLM makes of one tensor."""
     if not server.streamed:
         return 0
     return server.streamer_limit_bytes + server.architecture.largest_tensor_bytes
 
 
 def host_memory(server: Server, offloaded: float) -> Band:
-    """Memory of the host: the server's processes, `offloaded` bytes a device, a checkpoint staged in memory, and what
-    streaming takes."""
+    """Return the host's memory in use: the server's processes, `offloaded` bytes a device, a checkpoint staged in memory,
+    and what streaming takes."""
     staged = server.model.checkpoint_bytes if server.hosting.staged_in_memory else 0
     pinned = PINNED_ROUNDING.times(offloaded * server.tensor_parallel)
     return Band.total([HOST_MEMORY, pinned, Band.exactly(staged + streamer_bytes(server))])
 
 
 def error_origin(server: Server) -> str:
-    """Where the band of the KV cache size comes from, in a phrase."""
+    """Return in a phrase where the band of the KV cache size comes from."""
     if not server.implementation.programs_outside_share:
         return "runtime overhead is a fit to known boots"
     if server.architecture.tpu_resident_gib_reported is not None:
         return "weights as one note reports them"
     return "weights may take more than their count"
-
-
-def _loaded_weights_on_tpu(server: Server) -> Band:
-    arch = server.architecture
-    # The JAX path skips the audio tower and keeps the K and V of KV-shared layers.
-    counted = float(server.model.checkpoint_bytes - BF16_BYTES * arch.parameters.audio)
-    if arch.tpu_resident_gib_reported is None:
-        down, up = TPU_WEIGHTS_ERROR
-        return Band.around(counted / server.tensor_parallel, down, error_up=up)
-    down, up = server.weight_format.resident_error
-    reported = max(counted, arch.tpu_resident_gib_reported * GIB)
-    return Band.around(reported / server.tensor_parallel, down, error_up=up)
-
-
-def _vision_profile(server: Server) -> float:
-    if server.text_only:
-        return 0.0
-    return VISION_PROFILE if server.architecture.vision_tower else VISION_PROFILE_WITHOUT_TOWER

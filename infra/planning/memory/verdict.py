@@ -1,7 +1,7 @@
 """Whether a server fits its devices: refused only where even the favourable end of the known errors is too small.
 
 Between that and the unfavourable end the verdict is tight, with a warning. Each finding comes with the nearest
-configurations that do fit. What vLLM or a platform refuses for other reasons than memory is `checks.py`'s matter.
+configurations that do fit. What vLLM or a platform refuses for other reasons than memory is found in `planning/checks`.
 """
 
 from __future__ import annotations
@@ -65,19 +65,22 @@ AsPlanned = Callable[[Mapping[str, object]], Server | None]
 
 
 def judge(server: Server, *, paid_minutes: float | None = None, as_planned: AsPlanned | None = None) -> Judgement:
-    """Whether `server` fits; `paid_minutes` is how long a start runs before memory decides, for the wording only.
+    """Return whether `server` fits; `paid_minutes` is how long a start runs before memory decides, for the wording only.
 
     With `as_planned` an alternative is judged as the stack would be planned with it: another machine has another recipe.
-
     Raises SettingsError where the geometry itself is impossible (a tensor parallelism that vLLM refuses).
     """
-    findings = list(_findings(server, _after(paid_minutes)))
+    after = "" if paid_minutes is None else f", after about {max(1, round(paid_minutes))} paid minutes"
+    findings = list(_findings(server, after))
     if not findings:
         return Judgement(Verdict.FITS)
     verdict = _worst(findings)
     needed = any(not found.fault.fix for found in findings)
     alternatives = tuple(_alternatives(server, verdict, as_planned)) if needed else ()
-    faults = [(found.verdict, _with_fix(found.fault, alternatives)) for found in findings]
+    fix = "Nothing near it in the catalog fits: plan for fewer tokens or a larger machine."
+    if alternatives:
+        fix = f"What fits: {'; '.join(map(str, alternatives))}."
+    faults = [(found.verdict, replace(found.fault, fix=found.fault.fix or fix)) for found in findings]
     return Judgement(
         verdict,
         refusals=tuple(fault for level, fault in faults if level is Verdict.REFUSED),
@@ -129,7 +132,7 @@ def _worst(findings: list[_Finding]) -> Verdict:
 
 
 def _alternatives(server: Server, current: Verdict, as_planned: AsPlanned | None) -> Iterator[Alternative]:
-    """The nearest changes that fit better than `current`: one setting, then another machine, then another model."""
+    """Yield the nearest changes that fit better than `current`: one setting, another machine, another model."""
     for neighbour in with_other_settings(server):
         verdict = _verdict_of(neighbour, as_planned)
         if verdict is Verdict.FITS or (verdict is Verdict.TIGHT and current is Verdict.REFUSED):
@@ -158,7 +161,7 @@ def _cannot_load(server: Server) -> Fault:
     return Fault(
         "model",
         f"{server.model.id} holds {server.weight_format.holds}, which vLLM on {here.name} cannot load.",
-        "It would stop while loading, on a slice that is already paid for.",
+        "It would stop while loading, on a machine that is already paid for.",
         f"Use {sibling.id}, or {elsewhere}." if sibling else f"Use {elsewhere}.",
     )
 
@@ -230,18 +233,6 @@ def _host_fault(server: Server, budget: MemoryBudget) -> Fault:
     fix = f"{', or '.join(ways)}." if ways else "Use a larger machine."
     consequence = f"The container {may} be killed while it loads."
     return Fault(hosting.memory_setting, fact, consequence, fix[0].upper() + fix[1:])
-
-
-def _with_fix(fault: Fault, alternatives: tuple[Alternative, ...]) -> Fault:
-    if fault.fix:
-        return fault
-    if not alternatives:
-        return replace(fault, fix="Nothing near it in the catalog fits: plan for fewer tokens or a larger machine.")
-    return replace(fault, fix=f"What fits: {'; '.join(str(alternative) for alternative in alternatives)}.")
-
-
-def _after(paid_minutes: float | None) -> str:
-    return "" if paid_minutes is None else f", after about {max(1, round(paid_minutes))} paid minutes"
 
 
 def _gib(size: float) -> str:

@@ -125,7 +125,7 @@ def weight_path(settings: Settings, server: Server) -> WeightPath:
 
 
 def estimate_staging(weight_bytes: int) -> Band:
-    """Seconds that the one-time copy of a checkpoint from Hugging Face into the bucket takes."""
+    """Return the seconds that the one-time copy of a checkpoint from Hugging Face into the bucket takes."""
     return STAGING_RATE.dividing(weight_bytes)
 
 

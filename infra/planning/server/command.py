@@ -1,7 +1,7 @@
 """The vLLM command: pure functions from settings to argv and environment, each flag checked against the flag table.
 
-`command_of` spells out a Server.
-The specification's hash is served as a second model name, so that an old server cannot pass for a new one.
+`command_of` spells out a Server. The hash of the specification is served as a second model name, so that an old server
+cannot pass for a new one.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ DRIVER_FILE, CUDA_COMPAT, HOST_LIBRARIES = (
     "/usr/local/cuda/compat",
     "/usr/local/nvidia/lib64",
 )
-"""Where the host tells its driver, where NVIDIA's base images hold the compatibility libraries, and where Cloud Run puts
-the host's own."""
+"""Where the host tells its driver, where NVIDIA's base images hold the compatibility libraries, and where the host's own
+lie in the container."""
 HASH_PREFIX = "spec-"
 
 
@@ -53,17 +53,24 @@ def command_of(
     revision: str,
     assistant_revision: str | None = None,
 ) -> Command:
-    """Spell out argv and environment. `weights_path` and `assistant_path` are where the server finds the checkpoints;
-    the revisions are part of these paths where they were staged, and spelled out where the server downloads them."""
+    """Spell out argv and environment of `server`, and hash them.
+
+    `weights_path` and `assistant_path` are where the server finds the checkpoints. The revisions are part of these paths
+    where the checkpoints were staged, and flags of their own where the server downloads them.
+    """
     drafting = _speculative_config(settings, server, assistant_path, assistant_revision)
-    argv = ["vllm", "serve", weights_path]
-    typed = {normal_spelling(flag): value for flag, value in settings.vllm_args.items()}
     planned = planned_flags(settings, server, drafting=drafting, revision=revision)
+    typed = {normal_spelling(flag): value for flag, value in settings.vllm_args.items()}
+    argv = ["vllm", "serve", weights_path]
     for flag, value in {**{flag: value for flag, value in planned.items() if flag not in typed}, **typed}.items():
         argv += _spelled(flag, value)
     env = _environment(settings, server)
-    wrapper = _wrapper(settings, server)
-    spec_hash = _hash(image, revision, env, [*wrapper, *argv])
+    wrapper: tuple[str, ...] = ()
+    if server.implementation.uses_cuda:
+        script, choice = START_ON_GPU.read_text("utf-8"), settings.serving.cuda_compatibility
+        wrapper = ("bash", "-c", script, START_ON_GPU.stem, choice, DRIVER_FILE, CUDA_COMPAT, HOST_LIBRARIES)
+    hashed = {"image": image, "revision": revision, "env": env, "argv": [*wrapper, *argv]}
+    spec_hash = HASH_PREFIX + hashlib.sha256(json.dumps(hashed, sort_keys=True).encode()).hexdigest()[:12]
     names = ["--served-model-name", server.model.hub_id, spec_hash]
     return Command((*argv, *names, "--host", server.hosting.listens_on, "--port", str(PORT)), env, spec_hash, wrapper)
 
@@ -103,22 +110,16 @@ The specification's hash depends on the order: another one would restart every s
 
 
 def planned_flags(
-    settings: Settings,
-    server: Server,
-    *,
-    drafting: Mapping[str, Any] | None,
-    revision: str,
+    settings: Settings, server: Server, *, drafting: Mapping[str, Any] | None, revision: str
 ) -> dict[str, Any]:
     """Return every flag that the command may carry with its value, None where the flag is left out.
 
     A flag has the value of the setting that declares it, save for those that are resolved or put together here.
     """
     serving = settings.serving
-    split = (
-        server.implementation.splits_media
-        if serving.chunked_multimodal_input is None
-        else serving.chunked_multimodal_input
-    )
+    split = serving.chunked_multimodal_input
+    if split is None:
+        split = server.implementation.splits_media
     template = server.implementation.tools_template if serving.chat_template == "tools" else serving.chat_template
     flags = {one.flag: one.value_in(settings) for one in owned_flags(type(settings)) if one.flag}
     flags |= {
@@ -151,17 +152,10 @@ def _speculative_config(
         return None
     config: dict[str, Any] = {"method": server.speculation, "num_speculative_tokens": server.speculative_tokens}
     if server.speculation == "mtp":
-        config |= {"model": assistant_path}
-        config |= {"revision": assistant_revision} if settings.weights.from_hub else {}
+        config["model"] = assistant_path
+        if settings.weights.from_hub:
+            config["revision"] = assistant_revision
     return config
-
-
-def _wrapper(settings: Settings, server: Server) -> tuple[str, ...]:
-    if not server.implementation.uses_cuda:
-        return ()
-    script = START_ON_GPU.read_text("utf-8")
-    choice = settings.serving.cuda_compatibility
-    return ("bash", "-c", script, START_ON_GPU.stem, choice, DRIVER_FILE, CUDA_COMPAT, HOST_LIBRARIES)
 
 
 def _environment(settings: Settings, server: Server) -> dict[str, str]:
@@ -173,6 +167,7 @@ def _environment(settings: Settings, server: Server) -> dict[str, str]:
 
 
 def _spelled(flag: str, value: Any) -> list[str]:
+    """Return the words of one flag, none for a value of None."""
     known = flag_table().find(flag)
     if isinstance(value, list | tuple) and known is not None and known.many:
         return [flag, *(str(item) for item in value)]
@@ -185,10 +180,3 @@ def _spelled(flag: str, value: Any) -> list[str]:
     if isinstance(value, Mapping | list | tuple):
         return [flag, json.dumps(value, separators=(",", ":"))]
     return [flag, f"{value:g}" if isinstance(value, float) else str(value)]
-
-
-def _hash(image: str, revision: str, env: Mapping[str, str], argv: list[str]) -> str:
-    whole = json.dumps(
-        {"image": image, "revision": revision, "env": dict(sorted(env.items())), "argv": argv}, sort_keys=True
-    )
-    return HASH_PREFIX + hashlib.sha256(whole.encode()).hexdigest()[:12]

@@ -5,7 +5,7 @@ The command carries these flags, and `vllmArgs` may not write them a second time
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -56,7 +56,12 @@ class OwnedFlags:
 @cache
 def owned_flags(settings: type[BaseModel] = Settings) -> tuple[OwnedFlags, ...]:
     """Return what the settings declare of flags, in the order of their declarations."""
-    return tuple(_declared(settings))
+    declarations = ((path, field.json_schema_extra or {}) for path, field in known_paths(settings))
+    return tuple(
+        OwnedFlags(path, declared["flag"], declared["off"], tuple(declared["owns"]))
+        for path, declared in declarations
+        if "flag" in declared
+    )
 
 
 def flag_owners(settings: type[BaseModel] = Settings) -> dict[str, str]:
@@ -65,13 +70,6 @@ def flag_owners(settings: type[BaseModel] = Settings) -> dict[str, str]:
     for one in owned_flags(settings):
         owners |= dict.fromkeys((*filter(None, (one.flag,)), *one.decides), one.path)
     return owners
-
-
-def _declared(settings: type[BaseModel]) -> Iterator[OwnedFlags]:
-    for path, field in known_paths(settings):
-        declared = field.json_schema_extra
-        if declared and "flag" in declared:
-            yield OwnedFlags(path, declared["flag"], declared["off"], tuple(declared["owns"]))
 
 
 MANAGED_FLAGS: Mapping[str, str] = {flag: owner for flag, owner in flag_owners().items() if flag not in SHARED_FLAGS}

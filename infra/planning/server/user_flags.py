@@ -1,15 +1,16 @@
-"""What `vllmArgs` may say: which flags a setting owns, which the arithmetic does not follow, and every fault in between."""
+"""What `vllmArgs` may say: every fault of it, and the flags that are taken although the arithmetic does not follow them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import get_args
 
 from infra.catalog.flags import flag_table
 from infra.errors import Fault
 from infra.image_names import parse_image_name
 from infra.planning.artifacts import vllm_version_of
 from infra.planning.server.flag_owners import SHARED_FLAGS, flag_owners
-from infra.planning.settings.declarations import Settings
+from infra.planning.settings.declarations import Settings, VisionTokens
 
 UNPLANNED_FLAGS = frozenset(
     {
@@ -34,9 +35,9 @@ UNPLANNED_FLAGS = frozenset(
 
 
 def check_arguments(settings: Settings) -> list[Fault]:
-    """Every fault of `vllmArgs`: unknown or removed flags, wrong values, flags that a setting owns, contradictions.
+    """Return every fault of `vllmArgs`: unknown or removed flags, wrong values, flags that a setting owns, contradictions.
 
-    With an image of another vLLM than the flag table's, what the table says is a doubt: see `doubtful_arguments`.
+    Where the image holds another vLLM than the flag table, unknown flags are warnings instead: see `doubtful_arguments`.
     """
     table = flag_table()
     owners = flag_owners(type(settings))
@@ -65,7 +66,7 @@ def check_arguments(settings: Settings) -> list[Fault]:
 
 
 def doubtful_arguments(settings: Settings) -> Iterator[Fault]:
-    """A warning for each flag that the table's vLLM would not take, where the image holds another one or does not say."""
+    """Yield a warning for each flag that the table does not have, where the image holds another vLLM or does not say."""
     if not (said := _other_vllm(settings)):
         return
     for written, value in settings.vllm_args.items():
@@ -78,7 +79,7 @@ def doubtful_arguments(settings: Settings) -> Iterator[Fault]:
 
 
 def _other_vllm(settings: Settings) -> str:
-    """What the image's name says of its vLLM where that is not the flag table's; empty where it is."""
+    """Return what the image's name says of its vLLM where that differs from the flag table; empty where it does not."""
     if settings.images.serving is None:
         return ""
     version = vllm_version_of(parse_image_name(settings.images.serving))
@@ -86,11 +87,12 @@ def _other_vllm(settings: Settings) -> str:
 
 
 def _vision(settings: Settings, key: str, words: str) -> Iterator[Fault]:
-    """What the image processor is told twice, or past the setting that knows its values."""
+    """Yield a fault where --mm-processor-kwargs says what serving.visionTokens says or should say."""
     if "max_soft_tokens" in words:
+        *known, last = map(str, get_args(VisionTokens))
         fact = "max_soft_tokens is decided by serving.visionTokens."
         consequence = "vLLM would stop at a number that it does not know, and the plan would not count it."
-        yield Fault(key, fact, consequence, "Write serving.visionTokens instead: 70, 140, 280, 560 or 1120.")
+        yield Fault(key, fact, consequence, f"Write serving.visionTokens instead: {', '.join(known)} or {last}.")
     elif settings.serving.vision_tokens is not None:
         fact, consequence = "stands beside serving.visionTokens.", "The flag would stand twice; the last one would win."
         yield Fault(key, fact, consequence, "Keep one of the two.")

@@ -26,6 +26,8 @@ SECRET_KEY = "hfToken"  # noqa: S105 the name of a setting
 """The one secret setting: settings hold only whether it is set."""
 
 Provisioning = Literal["flex-start", "spot", "on-demand"]
+VisionTokens = Literal[70, 140, 280, 560, 1120]
+"""Budgets that Gemma 4's image processor knows."""
 
 
 def _duration(text: str) -> str:
@@ -249,7 +251,7 @@ class Serving(Group):
         flag="--limit-mm-per-prompt",
         owns=("--language-model-only",),
     )
-    vision_tokens: Annotated[Literal[70, 140, 280, 560, 1120], BeforeValidator(_whole)] | None = setting(
+    vision_tokens: Annotated[VisionTokens, BeforeValidator(_whole)] | None = setting(
         None,
         "Most prompt tokens of one image, more for finer detail; a request may ask for another budget. Default: the "
         "model's own, 280.",
