@@ -14,9 +14,7 @@ from infra.providers.base import Progress
 
 _ATTEMPTS = 3  # an owned request that has ended, or vanished between two requests, is submitted again
 _APPEAR_S = 20.0
-_OPERATION_S = (
-    60.0  # Google refuses what it does not offer in the operation, seen 12 to 14 s after it accepted the request
-)
+_OPERATION_S = 60.0  # what Google does not offer it refuses in the operation, seen after 12 to 14 s
 _CREATING_S = 120.0
 _POLL_S = 2.0
 _FIRST_S = 60.0
@@ -50,14 +48,14 @@ def submit(
                 found = zone.get(queued_id)
             else:
                 raise
-            if found is not None and _is_wanted(zone, found, request, may_replace=may_replace, progress=progress):
+            if found is not None and _adopted(zone, found, request, may_replace=may_replace, progress=progress):
                 return found
             continue
         return _recorded(zone, queued_id, operation)
     raise refusal or GoogleError(f"{queued_id} could not be queued in {zone.zone}; run the command again.")
 
 
-def let_first(zone: TpuZone, queued_id: str, progress: Progress) -> None:
+def wait_for_first(zone: TpuZone, queued_id: str, progress: Progress) -> None:
     """Wait, a minute at most, until the first slice's queued resource exists: where the quota covers one, the first gets it.
 
     Pulumi creates both at once. A dependency would order them, but on `destroy` the first slice would then stay, and cost
@@ -78,10 +76,10 @@ def let_first(zone: TpuZone, queued_id: str, progress: Progress) -> None:
         _WAITING.release()
 
 
-def _is_wanted(
+def _adopted(
     zone: TpuZone, found: QueuedResource, request: SliceRequest, *, may_replace: bool, progress: Progress
 ) -> bool:
-    """Return whether `found` is the slice that is wanted. Where it is a leftover, remove it and return False.
+    """Adopt `found` and return True, or remove it as a leftover and return False.
 
     Raises GoogleError where it is foreign, or may be serving and was asked for differently.
     """
@@ -108,13 +106,12 @@ def _is_wanted(
 
 
 def _foreign(found: QueuedResource, request: SliceRequest) -> GoogleError:
-    owner = (
-        ", ".join(f"{key}={found.labels[key]}" for key in IDENTITY_LABELS if key in found.labels) or "nothing of gemma4"
-    )
+    labels = [f"{key}={found.labels[key]}" for key in IDENTITY_LABELS if key in found.labels]
     return GoogleError(
-        f"A queued resource {found.id} exists in {found.zone} and is not this stack's (its labels say {owner}), so it "
-        "was left alone and none was created. Rename the stack or the slice (tpu.slices), or delete it if nobody needs "
-        f"it: gcloud compute tpus queued-resources delete {found.id} --zone {found.zone} --project {request.project} "
+        f"A queued resource {found.id} exists in {found.zone} and is not this stack's (its labels say "
+        f"{', '.join(labels) or 'nothing of gemma4'}), so it was left alone and none was created. Rename the stack or the "
+        "slice (tpu.slices), or delete it if nobody needs it: gcloud compute tpus queued-resources delete "
+        f"{found.id} --zone {found.zone} --project {request.project} "
         "--force",
         status=409,
         reason="FOREIGN",

@@ -23,7 +23,7 @@ from infra.google.tpu_types import Provisioning, QueuedResource, QueueState, Sli
 from infra.google.tpu_zone import TpuZone
 from infra.planning.units import read_duration
 from infra.providers.base import DynamicResource, Provider, changed, fail, progress_on, warning_on
-from infra.providers.slice_submission import let_first, submit
+from infra.providers.slice_submission import submit, wait_for_first
 
 UNSEEN = "UNKNOWN"
 """State after a request without an answer: the next refresh tells whether the queued resource exists."""
@@ -112,7 +112,7 @@ class TpuQueuedResourceProvider(Provider):
             remove_leftovers(self.session(), elsewhere, props["labels"], progress)
             zone = self._zone(props)
             if props["behind"]:
-                let_first(zone, props["behind"], progress)
+                wait_for_first(zone, props["behind"], progress)
             found = submit(
                 zone,
                 props["queued_id"],
