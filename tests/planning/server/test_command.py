@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -380,28 +379,3 @@ class TestTheHashNamesWhatIsServed:
             image=image,
             revision=one.weights[0].revision,
         )
-
-
-class TestWhatVllmWouldChoose:
-    def test_batched_tokens_follow_the_size_of_the_card_and_the_largest_item(self) -> None:
-        tokens = {
-            name: one.server.max_num_batched_tokens
-            for name, one in {
-                "small": plan(L4),
-                "small with videos": plan(L4, serving__modalities__video=1),
-                "large": plan(RTX),
-                "tpu": plan(TPU, serving__maxNumBatchedTokens=None),
-                "said": plan(L4, serving__maxNumBatchedTokens=999),
-            }.items()
-        }
-        assert tokens == {"small": 2048, "small with videos": 2496, "large": 8192, "tpu": 4096, "said": 999}
-
-    def test_scheduling_is_asynchronous_on_gpu_unless_said_or_ngram_drafts(self) -> None:
-        assert plan(L4).server.async_scheduling is True
-        assert plan(L4, serving__asyncScheduling=False).server.async_scheduling is False
-        assert plan(L4, serving__speculation__method="ngram").server.async_scheduling is False
-        assert plan(TPU).server.async_scheduling is False
-
-    def test_the_version_of_an_image_reaches_the_arithmetic(self) -> None:
-        one = plan(L4, images__serving="vllm/vllm-openai:v0.26.0")
-        assert one.server == replace(plan(L4).server, vllm_version="0.26.0", image_version="0.26.0")
