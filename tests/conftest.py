@@ -30,5 +30,5 @@ def serving(tpu: TpuMachine) -> TpuMachine:
     tpu.want("spec-a")
     tpu.start()
     tpu.until_serving("spec-a")
-    tpu.machine.doings.clear()
+    tpu.machine.actions.clear()
     return tpu

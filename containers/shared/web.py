@@ -51,7 +51,7 @@ def call(
     except TimeoutError as error:
         raise TimedOut(f"{urlsplit(url).netloc} is silent for {timeout_s:g} s") from error
     except (OSError, http.client.HTTPException) as error:
-        raise TransientError(f"{urlsplit(url).netloc}: {describe(error)}") from error
+        raise TransientError(f"{urlsplit(url).netloc}: {reason_of(error)}") from error
     finally:
         connection.close()
 
@@ -74,7 +74,7 @@ def headers_of(response: http.client.HTTPResponse) -> dict[str, str]:
     return {name.lower(): value for name, value in response.getheaders()}
 
 
-def describe(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
     """Return what happened in a few words, without the address that was asked: it may be signed."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pulumi.runtime import mocks
 
-from containers.tpu.gemma4_supervisor.desired_spec import parse
+from containers.tpu.gemma4_supervisor.desired_spec import parse_spec
 from infra.google.logs import LogSource
 from infra.google.tpu_types import queued_resource_body
 from infra.ops.program import REDACTED, Registration, Run, run_program
@@ -113,7 +113,7 @@ class TestTheRequest:
 
     def test_the_supervisor_reads_the_spec(self, name: str) -> None:
         text = only(shipped(name), "ServingSpec").inputs["metadata"]["gemma4-spec"]
-        spec = parse(text, Path("/dev/shm/weights"))
+        spec = parse_spec(text, Path("/dev/shm/weights"))
         assert spec.command("10.8.0.66")[:2] == ("vllm", "serve")
         assert "10.8.0.66" in spec.command("10.8.0.66")
         assert "0.0.0.0" not in spec.command("10.8.0.66")

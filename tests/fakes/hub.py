@@ -63,7 +63,7 @@ class HubFile:
 
 
 @dataclass(frozen=True)
-class Trouble:
+class HubTrouble:
     """What happens to one request for a file's content: a status, or the end of the connection after some bytes.
 
     With `hold` the connection stays open and silent instead, until the test calls `FakeHub.let_go`.
@@ -93,7 +93,7 @@ class FakeHub:
         """Where requests for the content of LFS files are redirected to, instead of the CDN."""
         self.padding = 0
         """Blanks at the end of the list, in bytes."""
-        self._troubles: dict[str, list[Trouble]] = {}
+        self._troubles: dict[str, list[HubTrouble]] = {}
         self._go = threading.Event()
         self._hub, self._cdn = Loopback(self._answer_hub), Loopback(self._answer_cdn)
         self.url = self._hub.url
@@ -117,7 +117,7 @@ class FakeHub:
         ranges = [seen.headers.get("range", "") for seen in where.seen if seen.path.endswith(f"/{name}")]
         return [wanted for wanted in ranges if wanted != "bytes=0-0"]
 
-    def trouble(self, name: str, *troubles: Trouble) -> None:
+    def trouble(self, name: str, *troubles: HubTrouble) -> None:
         """Lay troubles in the way of the next requests for the content of `name`, one each."""
         self._troubles.setdefault(name, []).extend(troubles)
 

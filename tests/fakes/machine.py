@@ -31,7 +31,7 @@ exit "$code"
 
 
 @dataclass(frozen=True)
-class Command:
+class RanCommand:
     """One command as it was run."""
 
     name: str
@@ -44,13 +44,13 @@ class Command:
 
 
 class Machine:
-    """`commands` is everything that was run; `doings` the same in short, with changes of the port among them."""
+    """`commands` is everything that was run; `actions` the same in short, with changes of the port among them."""
 
     def __init__(self, folder: Path) -> None:
         self.docker = FakeDocker()
         self.firewall = FakeFirewall()
-        self.commands: list[Command] = []
-        self.doings: list[str] = []
+        self.commands: list[RanCommand] = []
+        self.actions: list[str] = []
         self.failing: dict[str, str] = {}
         self.failing_arguments: dict[str, str] = {}
         """What a command prints that fails because of one of its arguments."""
@@ -70,7 +70,7 @@ class Machine:
         self._server.shutdown()
         self._server.server_close()
 
-    def carry_out(self, command: Command) -> Answer:
+    def carry_out(self, command: RanCommand) -> Answer:
         with self._lock:
             self.commands.append(command)
         if command.name in self.failing:
@@ -82,25 +82,25 @@ class Machine:
         if command.name == "systemctl" and "is-system-running" in command.arguments:
             return 1 if self.going_down else 0, "stopping\n" if self.going_down else "running\n", ""
         if command.name == "systemctl":
-            self.doings.append(str(command))
+            self.actions.append(str(command))
             return 0, "", ""
         before = self.firewall.state
         answer = self.firewall.answer(command.name, command.arguments, command.text)
         if self.firewall.state != before:
-            self.doings.append(f"port {self.firewall.state}")
+            self.actions.append(f"port {self.firewall.state}")
         return answer
 
-    def ran(self, *words: str) -> list[Command]:
+    def ran(self, *words: str) -> list[RanCommand]:
         """The commands whose name and first arguments are these."""
         return [each for each in self.commands if (each.name, *each.arguments)[: len(words)] == words]
 
-    def _docker(self, command: Command) -> Answer:
+    def _docker(self, command: RanCommand) -> Answer:
         verb = command.arguments[0]
         if verb == "run":
             labels = [each for each in command.arguments if each.startswith("gemma4.hash=")]
-            self.doings.append(f"run {labels[0].partition('=')[2]}")
+            self.actions.append(f"run {labels[0].partition('=')[2]}")
         elif verb in ("pull", "stop"):
-            self.doings.append(verb)
+            self.actions.append(verb)
         return self.docker.answer(command.arguments, command.environ, command.text)
 
 
@@ -149,7 +149,7 @@ class _Handler(socketserver.StreamRequestHandler):
         name, count = self._field(), int(self._field())
         arguments, text = [self._field() for _ in range(count)], self._field()
         environ = dict(entry.split("=", 1) for entry in iter(self._field, ""))
-        code, output, errors = self.server.machine.carry_out(Command(name, arguments, environ, text))
+        code, output, errors = self.server.machine.carry_out(RanCommand(name, arguments, environ, text))
         self.wfile.write(f"{code}\0{output}\0{errors}\0".encode(errors="surrogateescape"))
 
     def _field(self) -> str:

@@ -52,7 +52,7 @@ class Upload:
 
 
 @dataclass(frozen=True)
-class Trouble:
+class BucketTrouble:
     """What happens to one request that carries content.
 
     `takes` bytes of it are stored first (None: all). Then the answer is `status`, or none at all where that is 0.
@@ -76,7 +76,7 @@ class FakeStorage:
         self.cuts_lists = 0
         """How many of the next lists end in the middle, with the connection."""
         self.on_finish: Callable[[str], None] = lambda name: None
-        self._troubles: dict[str, list[Trouble]] = {}
+        self._troubles: dict[str, list[BucketTrouble]] = {}
         self._server, self._metadata = Loopback(self._answer), Loopback(self._answer_metadata)
         self.url = self._server.url
         self.metadata_host = self._metadata.url.removeprefix("http://")
@@ -89,7 +89,7 @@ class FakeStorage:
     def requests(self) -> list[Seen]:
         return self._server.seen
 
-    def trouble(self, name: str, *troubles: Trouble) -> None:
+    def trouble(self, name: str, *troubles: BucketTrouble) -> None:
         """Lay troubles in the way of the next requests that carry content of `name`, one each."""
         self._troubles.setdefault(name, []).extend(troubles)
 

@@ -41,7 +41,7 @@ LOG = {
     "stack": "v6e4",
     "slice": "blue",
 }
-# Everything that is seconds in a real machine is a blink here.
+# What takes seconds on a real machine takes a fraction of one here.
 QUICK = {
     "WATCH_S": "2",
     "RETRY_S": "0.03",
@@ -222,7 +222,7 @@ class TpuMachine:
 
     @property
     def entries(self) -> list[dict[str, Any]]:
-        """The journal. Fails if anything but whole JSON lines is in it."""
+        """The entries of the log. Fails if anything but whole JSON lines is in it."""
         text = self.output.read_text() if self.output.exists() else ""
         return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
@@ -292,7 +292,7 @@ class TpuMachine:
         texts = {"the node's metadata": json.dumps(self.metadata.attributes)}
         texts |= {f"report {number}": text for number, text in enumerate(self.metadata.reports)}
         if self.output.exists():
-            texts["the journal"] = self.output.read_text()
+            texts["the log"] = self.output.read_text()
         for number, command in enumerate(self.machine.commands):
             texts[f"command {number}: {command.name}"] = json.dumps([command.arguments, dict(command.environ)])
         texts["Cloud Logging"] = json.dumps(self.google.logging.entries)

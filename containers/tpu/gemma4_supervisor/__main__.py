@@ -40,7 +40,7 @@ def main(argv: Sequence[str]) -> int:
     settings = SupervisorSettings.of(os.environ)
     command = argv[0] if len(argv) == 1 else ""
     if command == "run":
-        return run(settings)
+        return supervise(settings)
     if command not in ("install", "install-files"):
         print(USAGE, file=sys.stderr)
         return 2
@@ -54,7 +54,7 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def run(settings: SupervisorSettings) -> int:
+def supervise(settings: SupervisorSettings) -> int:
     """Keep the container running until told to stop. An unexpected error ends the process; systemd starts it again."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stop)

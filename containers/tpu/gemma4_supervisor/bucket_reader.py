@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from containers.shared.manifest import MANIFEST, ManifestFile, is_file_name, read_manifest
-from containers.shared.web import TransientError, backoff, call, connect, describe, target
+from containers.shared.web import TransientError, backoff, call, connect, reason_of, target
 
-from .desired_spec import WeightSet
+from .desired_spec import WeightsFolder
 from .docker import Abandoned
 from .metadata_server import MetadataServer
 
@@ -28,7 +28,7 @@ class WeightsError(Exception):
 class SourceFile:
     """One file of the bucket."""
 
-    weights: WeightSet
+    weights: WeightsFolder
     file: ManifestFile
 
     @property
@@ -43,7 +43,7 @@ class WeightsBucket:
     def __init__(self, url: str, metadata: MetadataServer) -> None:
         self._url, self._metadata = url.rstrip("/"), metadata
 
-    def manifest(self, weights: WeightSet) -> list[ManifestFile]:
+    def manifest(self, weights: WeightsFolder) -> list[ManifestFile]:
         """Return the files that make up a checkpoint. Raises WeightsError, TransientError."""
         place = f"{weights.place}/{MANIFEST}"
         reply = call("GET", self.url(weights, MANIFEST), timeout_s=ANSWER_S, headers=self.headers())
@@ -57,7 +57,7 @@ class WeightsBucket:
                 raise WeightsError(f"{place} names {file.name!r}, which cannot be a file of the folder.")
         return files
 
-    def url(self, weights: WeightSet, name: str) -> str:
+    def url(self, weights: WeightsFolder, name: str) -> str:
         """Return the address of a file's content."""
         return f"{self._url}/storage/v1/b/{weights.bucket}/o/{quote(f'{weights.prefix}/{name}', safe='')}?alt=media"
 
@@ -109,7 +109,7 @@ class RangeReader:
                 self.close()
                 failures += 1
                 if failures >= RANGE_TRIES:
-                    raise TransientError(f"{source.place}: {describe(error)}, {failures} times at one place") from None
+                    raise TransientError(f"{source.place}: {reason_of(error)}, {failures} times at one place") from None
                 if self._abandoned.wait(backoff(self._retry_s, 30, failures)):
                     raise Abandoned from None
 

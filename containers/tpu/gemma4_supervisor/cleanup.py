@@ -7,12 +7,12 @@ from collections.abc import Collection
 from pathlib import Path
 
 from .context import Context
-from .desired_spec import WeightSet
+from .desired_spec import WeightsFolder
 from .huggingface import token_file, token_files, unnamed_models
-from .state import Run
+from .state import ServingRun
 
 
-def remove_unneeded(context: Context, run: Run) -> None:
+def remove_unneeded(context: Context, run: ServingRun) -> None:
     """Remove what only other specifications needed. `run` is the desired one and has proven itself."""
     settings, spec = context.settings, run.spec
     gone = remove_all_but(settings.weights_root, spec.weights)
@@ -30,7 +30,7 @@ def remove_unneeded(context: Context, run: Run) -> None:
         context.log.info("cleaned", "Removed what is not needed any more.", weights=gone, images=removed)
 
 
-def remove_all_but(root: Path, kept: Collection[WeightSet]) -> list[str]:
+def remove_all_but(root: Path, kept: Collection[WeightsFolder]) -> list[str]:
     """Remove everything below `root` but the folders of `kept`, whoever left it there; returns what was removed."""
     folders = {Path(weights.destination) for weights in kept}
     gone: list[str] = []

@@ -22,11 +22,11 @@ from containers.shared.web import backoff
 
 from .cleanup import remove_unneeded
 from .context import Context
-from .desired_spec import Spec, SpecError, parse
+from .desired_spec import Spec, SpecError, parse_spec
 from .metadata_server import SPEC, SUPERVISOR, AttributeWatch, MaintenanceWatch
 from .preparation import PLACES, Preparation
 from .server_lifecycle import Phase, ServerLifecycle
-from .state import Run
+from .state import ServingRun
 
 TICK_S = 1.0
 """Longest time between two looks at what is due, such as a restart."""
@@ -95,7 +95,7 @@ class Controller:
         try:
             if text is None:
                 raise SpecError("The node has no attribute gemma4-spec.")
-            spec = parse(text, self._context.settings.weights_root)
+            spec = parse_spec(text, self._context.settings.weights_root)
         except SpecError as error:
             self._context.status.trouble("spec", f"{error} The server that runs goes on.")
             return
@@ -138,7 +138,7 @@ class Controller:
             self._change = Preparation(self._context, spec, self._on_ready, self._on_trouble)
             self._change.start()
 
-    def _on_ready(self, preparation: Preparation, run: Run) -> None:
+    def _on_ready(self, preparation: Preparation, run: ServingRun) -> None:
         def switch() -> None:
             if preparation is not self._change:
                 return
@@ -156,7 +156,7 @@ class Controller:
 
         self._events.put(bridge)
 
-    def _on_served(self, run: Run) -> None:
+    def _on_served(self, run: ServingRun) -> None:
         """Clear an earlier rejection and, once `run` is proven, remove everything else, if it has the desired specification."""
         if not self._wanted or self._wanted.fingerprint != run.spec.fingerprint:
             return

@@ -49,7 +49,7 @@ class SpecError(Exception):
 
 
 @dataclass(frozen=True)
-class WeightSet:
+class WeightsFolder:
     """A checkpoint below `gs://bucket/prefix/`, and the folder that it is copied to."""
 
     bucket: str
@@ -72,7 +72,7 @@ class Spec:
     registry: str
     argv: tuple[str, ...]
     env: Mapping[str, str]
-    weights: tuple[WeightSet, ...]
+    weights: tuple[WeightsFolder, ...]
     token_secret: str
     port: int
     model: str
@@ -87,7 +87,7 @@ class Spec:
         return tuple(part.replace(ADDRESS, address) for part in self.argv)
 
 
-def parse(text: str, weights_root: Path) -> Spec:
+def parse_spec(text: str, weights_root: Path) -> Spec:
     """Return the specification in `text`. Raises SpecError, also where weights would not go below `weights_root`."""
     try:
         document = json.loads(text)
@@ -115,7 +115,7 @@ def _spec(document: Mapping[str, Any]) -> Spec:
         registry=document["registry"],
         argv=tuple(document["argv"]),
         env=document["env"],
-        weights=tuple(WeightSet(**each) for each in document["weights"]),
+        weights=tuple(WeightsFolder(**each) for each in document["weights"]),
         token_secret=document["hfTokenSecret"] or "",
         port=document["port"],
         model=document["model"],

@@ -208,17 +208,17 @@ class Docker:
     ) -> str:  # fmt: skip
         command = ["docker", *arguments]
         try:
-            code, output, errors = run(command, environ or {}, text, timeout_s, abandoned)
+            code, output, errors = run_command(command, environ or {}, text, timeout_s, abandoned)
         except OSError as error:
             raise DockerError(f"docker cannot be run: {error.strerror}") from None
         except subprocess.TimeoutExpired:
             raise DockerError(f"docker {arguments[0]} has not ended within {timeout_s:.0f} s") from None
         if code:
-            raise DockerError(self._log.redacted(explain(arguments[0], errors or output)))
+            raise DockerError(self._log.redacted(reason_with_remedy(arguments[0], errors or output)))
         return output + errors if with_errors else output
 
 
-def run(
+def run_command(
     command: Sequence[str], environ: Mapping[str, str], text: str, timeout_s: float, abandoned: threading.Event | None
 ) -> tuple[int, str, str]:
     """Run a command; returns exit code, output, errors. Raises Abandoned, subprocess.TimeoutExpired, OSError."""
@@ -249,7 +249,7 @@ def run(
     return process.returncode, output, errors
 
 
-def explain(verb: str, text: str) -> str:
+def reason_with_remedy(verb: str, text: str) -> str:
     """Return the reason from docker's output, and the remedy where one is known."""
     lines = [line.strip().removeprefix("docker: ") for line in text.splitlines()]
     lines = [line for line in lines if line and not _HELP.match(line)] or ["it failed and printed no reason"]

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from containers.shared.web import describe
+from containers.shared.web import reason_of
 
 from .log import Log
 from .machine_status import MachineStatus
@@ -121,7 +121,7 @@ def _error_of(program: Path, data: bytes) -> str:
     except subprocess.TimeoutExpired:
         return f"not done within {CHECK_S:g} s"
     except OSError as error:
-        return describe(error)
+        return reason_of(error)
     return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
 
 

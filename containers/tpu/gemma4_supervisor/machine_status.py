@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from containers.shared.web import TransientError, backoff, describe
+from containers.shared.web import TransientError, backoff, reason_of
 
 from .log import Log, now
 
@@ -105,7 +105,7 @@ class MachineStatus:
             except OSError as error:
                 self._is_written = False
                 if was_written:
-                    self._log.warning("report", f"{self._file} cannot be written: {describe(error)}")
+                    self._log.warning("report", f"{self._file} cannot be written: {reason_of(error)}")
 
     def _report(self) -> None:
         failures = 0

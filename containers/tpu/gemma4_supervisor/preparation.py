@@ -19,7 +19,7 @@ from .context import Context
 from .desired_spec import Spec
 from .docker import Abandoned, DockerError, write_private
 from .huggingface import SecretError, secret, token_file
-from .state import Run
+from .state import ServingRun
 from .weight_staging import GIB, Stager, is_staged
 
 PLACES = ("image", "address", "weights", "token")
@@ -33,8 +33,8 @@ class Preparation(threading.Thread):
     """
 
     def __init__(
-        self, context: Context, spec: Spec, done: Callable[[Preparation, Run], None],
-        trouble: Callable[[Preparation], None], known: Run | None = None,
+        self, context: Context, spec: Spec, done: Callable[[Preparation, ServingRun], None],
+        trouble: Callable[[Preparation], None], known: ServingRun | None = None,
     ) -> None:  # fmt: skip
         super().__init__(name=f"prepare {spec.hash}", daemon=True)
         self.spec = spec
@@ -69,7 +69,7 @@ class Preparation(threading.Thread):
             except BaseException:  # a bug: without this the other steps would go on, and it would stay unseen
                 self.abandon()
                 raise
-        run = Run(self.spec, image.result(), address.result())
+        run = ServingRun(self.spec, image.result(), address.result())
         if self._known:
             run.failures = self._known.failures
         if not self._abandoned.is_set():

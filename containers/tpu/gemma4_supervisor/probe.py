@@ -44,7 +44,7 @@ TRUST = 3
 """So many looks in a row take tokens generated for others as proof, after one that found the server healthy."""
 
 
-class Condition(enum.Enum):
+class ServerCondition(enum.Enum):
     """What a look can find; the values stand in messages."""
 
     HEALTHY = "generates"
@@ -58,11 +58,11 @@ class Condition(enum.Enum):
 class Finding:
     """What one look has found, and why."""
 
-    condition: Condition
+    condition: ServerCondition
     detail: str = ""
 
 
-class Server:
+class ProbedServer:
     """The server at an address. `model` returns the name to ask for, which a new specification may change."""
 
     def __init__(self, settings: SupervisorSettings, address: str, port: int, model: Callable[[], str]) -> None:
@@ -76,29 +76,29 @@ class Server:
     def look(self) -> Finding:
         """Return what the table above says."""
         finding = self._look()
-        self._patience_s = self._next_s if finding.condition is Condition.SLOW else self._first_s
+        self._patience_s = self._next_s if finding.condition is ServerCondition.SLOW else self._first_s
         return finding
 
     def _look(self) -> Finding:
         try:
             has_made_tokens = self._has_made_tokens()
         except TimedOut as error:
-            return Finding(Condition.SLOW, str(error))
+            return Finding(ServerCondition.SLOW, str(error))
         except TransientError as error:
-            return Finding(Condition.LOADING, str(error))
+            return Finding(ServerCondition.LOADING, str(error))
         if has_made_tokens and self._trusted < TRUST:
             self._trusted += 1
-            return Finding(Condition.HEALTHY, "busy")
+            return Finding(ServerCondition.HEALTHY, "busy")
         finding = self._health() or self._generate()
-        if finding.condition is not Condition.LOADING:
+        if finding.condition is not ServerCondition.LOADING:
             # Read after every question: the next look must not take the token of this one for somebody else's.
             try:
-                if self._has_made_tokens() and finding.condition is Condition.SLOW:
-                    finding = Finding(Condition.HEALTHY, "busy")
+                if self._has_made_tokens() and finding.condition is ServerCondition.SLOW:
+                    finding = Finding(ServerCondition.HEALTHY, "busy")
             except TransientError:
                 pass
         # A server that failed is asked at every look until it answers.
-        self._trusted = 0 if finding.condition is Condition.HEALTHY else TRUST
+        self._trusted = 0 if finding.condition is ServerCondition.HEALTHY else TRUST
         return finding
 
     def _health(self) -> Finding | None:
@@ -106,10 +106,10 @@ class Server:
         try:
             reply = call("GET", f"{self._url}/health", timeout_s=self._patience_s)
         except TimedOut as error:
-            return Finding(Condition.SLOW, str(error))
+            return Finding(ServerCondition.SLOW, str(error))
         except TransientError as error:
-            return Finding(Condition.LOADING, str(error))
-        return None if reply.status == 200 else Finding(Condition.LOADING, f"/health answers HTTP {reply.status}")
+            return Finding(ServerCondition.LOADING, str(error))
+        return None if reply.status == 200 else Finding(ServerCondition.LOADING, f"/health answers HTTP {reply.status}")
 
     def _generate(self) -> Finding:
         question = {
@@ -127,18 +127,18 @@ class Server:
                 body=json.dumps(question).encode(),
             )
         except TimedOut as error:
-            return Finding(Condition.SLOW, f"no token: {error}")
+            return Finding(ServerCondition.SLOW, f"no token: {error}")
         except TransientError as error:
-            return Finding(Condition.FAILING, f"no token: {error}")
+            return Finding(ServerCondition.FAILING, f"no token: {error}")
         if reply.status in BUSY:
-            return Finding(Condition.SLOW, _quoted(reply))
+            return Finding(ServerCondition.SLOW, _quoted(reply))
         try:
             has_choice = reply.status == 200 and bool(json.loads(reply.body)["choices"])
         except (ValueError, KeyError, TypeError):
             has_choice = False
         if not has_choice:
-            return Finding(Condition.FAILING, _quoted(reply))
-        return Finding(Condition.HEALTHY, "answered")
+            return Finding(ServerCondition.FAILING, _quoted(reply))
+        return Finding(ServerCondition.HEALTHY, "answered")
 
     def _has_made_tokens(self) -> bool:
         """Return True if the server's counters have moved since they were last read. Raises TransientError."""
@@ -154,7 +154,7 @@ class Prober(threading.Thread):
     """Calls `found` after each look at the server; looks come quickly while it starts or fails."""
 
     def __init__(
-        self, settings: SupervisorSettings, docker: Docker, server: Server, container_id: str,
+        self, settings: SupervisorSettings, docker: Docker, server: ProbedServer, container_id: str,
         found: Callable[[Prober, Finding], None],
     ) -> None:  # fmt: skip
         super().__init__(name="probe", daemon=True)
@@ -172,7 +172,7 @@ class Prober(threading.Thread):
             finding = self._look()
             if not self._over.is_set():
                 self._found(self, finding)
-            unhurried = finding.condition in (Condition.HEALTHY, Condition.SLOW)
+            unhurried = finding.condition in (ServerCondition.HEALTHY, ServerCondition.SLOW)
             self._over.wait(self._settings.probe_s if unhurried else self._settings.start_poll_s)
 
     def _look(self) -> Finding:
@@ -181,11 +181,11 @@ class Prober(threading.Thread):
         except DockerError:
             return self._server.look()  # docker does not answer, which says nothing about the server
         if container is None or container.id != self._container_id:
-            return Finding(Condition.ENDED, "the container was removed")
+            return Finding(ServerCondition.ENDED, "the container was removed")
         if container.running:
             return self._server.look()
         why = "out of memory" if container.out_of_memory else f"exit code {container.exit_code}"
-        return Finding(Condition.ENDED, f"the container ended with {why}")
+        return Finding(ServerCondition.ENDED, f"the container ended with {why}")
 
 
 def _quoted(reply: Reply) -> str:

@@ -16,9 +16,9 @@ from .desired_spec import Spec
 from .docker import Container, DockerError
 from .log import now
 from .preparation import PLACES, Preparation
-from .probe import Condition, Finding, Prober
+from .probe import Finding, Prober, ServerCondition
 from .serving_slot import ServingSlot
-from .state import Run
+from .state import ServingRun
 
 FAILING_STARTS = 3
 """A starting server whose `/health` answers 200 has failed after so many errors in a row."""
@@ -45,7 +45,7 @@ class ServerLifecycle:
     Calls `served` when a run begins to serve, and again when it has proven itself.
     """
 
-    def __init__(self, context: Context, on_main_thread: OnMainThread, served: Callable[[Run], None]) -> None:
+    def __init__(self, context: Context, on_main_thread: OnMainThread, served: Callable[[ServingRun], None]) -> None:
         self._context, self._state, self._on_main_thread = context, context.state, on_main_thread
         self._served = served
         self._slot = ServingSlot(
@@ -57,7 +57,7 @@ class ServerLifecycle:
         self._slow_since: float | None = None
 
     @property
-    def current(self) -> Run | None:
+    def current(self) -> ServingRun | None:
         """The run that the container has, or is to have."""
         return self._state.current
 
@@ -90,11 +90,11 @@ class ServerLifecycle:
         try:
             running = self._slot.running()
             if running and running.fingerprint == spec.fingerprint:
-                self._take_over(Run(spec, "", self._context.metadata.address(), label=spec.fingerprint), running)
+                self._take_over(ServingRun(spec, "", self._context.metadata.address(), label=spec.fingerprint), running)
         except (DockerError, TransientError):
             return  # then the specification is prepared and started like any other
 
-    def replace(self, run: Run) -> None:
+    def replace(self, run: ServingRun) -> None:
         """Stop the current run in order, and start this one."""
         self._abandon_restart()
         if self.current:
@@ -131,13 +131,13 @@ class ServerLifecycle:
 
     # From start to start.
 
-    def _take_over(self, run: Run, container: Container) -> None:
+    def _take_over(self, run: ServingRun, container: Container) -> None:
         self._context.log.info("adopted", f"{run.spec.hash} runs already and goes on.", hash=run.spec.hash)
         self._remember(run)
         self._enter(Phase.SERVING if run.up else Phase.STARTING)
         self._slot.watch(run, container.id)
 
-    def _start(self, run: Run) -> None:
+    def _start(self, run: ServingRun) -> None:
         run.label = run.spec.fingerprint
         self._remember(run)
         self._enter(Phase.STARTING)
@@ -147,13 +147,13 @@ class ServerLifecycle:
         except (DockerError, OSError) as error:
             self._fail(run, str(error).rstrip("."))
 
-    def _stop(self, run: Run) -> None:
+    def _stop(self, run: ServingRun) -> None:
         try:
             self._slot.stop(run)
         except DockerError as error:
             self._context.log.warning("stop", f"{run.spec.hash} was not stopped in order: {error}")
 
-    def _return_to(self, run: Run) -> None:
+    def _return_to(self, run: ServingRun) -> None:
         if run is not self.current:
             run.failures = 0
         self._remember(run)
@@ -170,7 +170,7 @@ class ServerLifecycle:
         self._context.status.set(weightsPercent=None)
         self._enter(Phase.WAITING)
 
-    def _on_ready(self, preparation: Preparation, run: Run) -> None:
+    def _on_ready(self, preparation: Preparation, run: ServingRun) -> None:
         def start() -> None:
             if preparation is not self._restart_preparation:
                 return
@@ -181,7 +181,7 @@ class ServerLifecycle:
 
         self._on_main_thread(start)
 
-    def _fail(self, run: Run, why: str, is_last: bool = False) -> None:
+    def _fail(self, run: ServingRun, why: str, is_last: bool = False) -> None:
         """Stop a run that failed; then wait and restart it, or go back to the last good one."""
         run.failures += 1
         output = self._context.docker.last_output()
@@ -205,20 +205,20 @@ class ServerLifecycle:
         run = self.current
         if prober is not self._slot.prober or run is None:
             return
-        if finding.condition is Condition.ENDED:
+        if finding.condition is ServerCondition.ENDED:
             self._fail(run, finding.detail)
         elif self.phase is Phase.STARTING:
             self._on_finding_at_start(run, finding)
-        elif finding.condition is Condition.HEALTHY:
+        elif finding.condition is ServerCondition.HEALTHY:
             self._on_healthy(run)
-        elif finding.condition is Condition.SLOW and self.phase is Phase.SERVING:
+        elif finding.condition is ServerCondition.SLOW and self.phase is Phase.SERVING:
             self._on_slow(run, finding)
         else:
             self._on_unhealthy(run, finding)
 
-    def _on_finding_at_start(self, run: Run, finding: Finding) -> None:
-        self._errors = self._errors + 1 if finding.condition is Condition.FAILING else 0
-        if finding.condition is Condition.HEALTHY:
+    def _on_finding_at_start(self, run: ServingRun, finding: Finding) -> None:
+        self._errors = self._errors + 1 if finding.condition is ServerCondition.FAILING else 0
+        if finding.condition is ServerCondition.HEALTHY:
             seconds = round(self._in_phase_s(), 1)
             self._context.log.info("serving", f"{run.spec.hash} serves.", hash=run.spec.hash, startSeconds=seconds)
             run.up = True
@@ -234,7 +234,7 @@ class ServerLifecycle:
             detail = f"{finding.condition.value}: {finding.detail}"
             self._fail(run, f"not ready within {run.spec.ready_s:g} s, {detail}", is_last=True)
 
-    def _on_healthy(self, run: Run) -> None:
+    def _on_healthy(self, run: ServingRun) -> None:
         self._slow_since = None
         self._context.status.clear("serving")
         if self._slot.port != "open":  # it was unhealthy, or an earlier supervisor changed the port last
@@ -249,7 +249,7 @@ class ServerLifecycle:
             self._context.log.info("proven", f"{run.spec.hash} has proven itself.", hash=run.spec.hash)
             self._served(run)
 
-    def _on_slow(self, run: Run, finding: Finding) -> None:
+    def _on_slow(self, run: ServingRun, finding: Finding) -> None:
         """Leave the port open, and restart after a while: load and a server that hangs look alike at first."""
         settings, seconds = self._context.settings, time.monotonic()
         if self._slow_since is None:
@@ -261,7 +261,7 @@ class ServerLifecycle:
         text = f"{run.spec.hash} {finding.condition.value}: {finding.detail}. Its port stays open; if it generates"
         self._context.status.trouble("serving", f"{text} nothing for {settings.unhealthy_s:g} s, it is restarted.")
 
-    def _on_unhealthy(self, run: Run, finding: Finding) -> None:
+    def _on_unhealthy(self, run: ServingRun, finding: Finding) -> None:
         """Close the port at once: errors are quick and would draw a gateway's load. It opens with the next token."""
         if self.phase is not Phase.UNHEALTHY:
             self._enter(Phase.UNHEALTHY)
@@ -273,14 +273,14 @@ class ServerLifecycle:
         if self._in_phase_s() > self._context.settings.unhealthy_s:
             self._fail(run, f"unhealthy for {self._in_phase_s():.0f} s, {finding.detail}")
 
-    def _open(self, run: Run) -> None:
+    def _open(self, run: ServingRun) -> None:
         if self.phase is not Phase.SERVING:
             self._enter(Phase.SERVING)
         self._slot.open(run)
         self._context.status.clear("serving")
         self._context.status.set(servingSince=now())
 
-    def _remember(self, run: Run) -> None:
+    def _remember(self, run: ServingRun) -> None:
         self._state.current = run
         self._state.save()
 

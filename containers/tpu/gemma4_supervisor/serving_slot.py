@@ -9,8 +9,8 @@ from .context import Context
 from .docker import Container, DockerError
 from .firewall import FirewallError, PortFirewall, wait_for_callers
 from .huggingface import token_file
-from .probe import Finding, Prober, Server
-from .state import Run
+from .probe import Finding, ProbedServer, Prober
+from .state import ServingRun
 
 
 class ServingSlot:
@@ -28,7 +28,7 @@ class ServingSlot:
         container = self._context.docker.container()
         return container if container and container.running else None
 
-    def start(self, run: Run) -> None:
+    def start(self, run: ServingRun) -> None:
         """Replace any container by a new one behind a closed port. Raises DockerError, OSError."""
         self.stop(run)
         weight_staging.remove_unlisted_files(run.spec.weights)
@@ -36,7 +36,7 @@ class ServingSlot:
         file = token_file(self._context.settings.run_dir, secret) if secret else None
         self.watch(run, self._context.docker.start(run.spec, run.image_id, run.address, file))
 
-    def stop(self, run: Run) -> None:
+    def stop(self, run: ServingRun) -> None:
         """Take the container out of reach, let it finish its answers, and remove it.
 
         Raises DockerError; the port of `run` is closed even then.
@@ -54,23 +54,23 @@ class ServingSlot:
         self.close(run)
         self._context.docker.remove(run.spec.drain_s, before=self._context.output.collect)
 
-    def watch(self, run: Run, container_id: str) -> None:
+    def watch(self, run: ServingRun, container_id: str) -> None:
         """Probe a container that runs; its port stays as it is."""
         if self.prober:
             self.prober.stop()
-        server = Server(self._context.settings, run.address, run.spec.port, lambda: run.spec.model)
+        server = ProbedServer(self._context.settings, run.address, run.spec.port, lambda: run.spec.model)
         self.prober = Prober(self._context.settings, self._context.docker, server, container_id, self._found)
         self.prober.start()
 
-    def open(self, run: Run) -> None:
+    def open(self, run: ServingRun) -> None:
         """Let every caller in."""
         self._set("open", self._firewall.open, run)
 
-    def close(self, run: Run) -> None:
+    def close(self, run: ServingRun) -> None:
         """Refuse connections, and new requests on those that are there."""
         self._set("closed", self._firewall.close, run)
 
-    def _set(self, port: str, act: Callable[[int], None], run: Run) -> None:
+    def _set(self, port: str, act: Callable[[int], None], run: ServingRun) -> None:
         try:
             act(run.spec.port)
             self.port = port

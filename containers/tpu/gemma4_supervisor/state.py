@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from containers.shared.web import describe
+from containers.shared.web import reason_of
 
-from .desired_spec import Spec, SpecError, parse
+from .desired_spec import Spec, SpecError, parse_spec
 from .docker import write_private
 from .machine_status import MachineStatus
 
@@ -19,7 +19,7 @@ SCHEMA = 1
 
 
 @dataclass
-class Run:
+class ServingRun:
     """A specification on this machine. `up`: it has generated a token. `failures`: failed starts in a row.
 
     `label` is the fingerprint that its container was started with, blank before. A later version of this program may
@@ -45,8 +45,8 @@ class SavedState:
         self._file, self._root, self._status = file, weights_root, status
         self._lock = threading.RLock()
         self._is_saved = True
-        self.current: Run | None = None
-        self.good: Run | None = None
+        self.current: ServingRun | None = None
+        self.good: ServingRun | None = None
         self.rejected = ""
         self.images: list[str] = []
         try:
@@ -58,7 +58,7 @@ class SavedState:
         except (OSError, ValueError, KeyError, TypeError, SpecError):
             self.current = self.good = None  # unreadable: go on as on a new machine, from the metadata alone
 
-    def is_good(self, run: Run) -> bool:
+    def is_good(self, run: ServingRun) -> bool:
         """Return True if `run` needs the same container as the last good run."""
         return self.good is not None and self.good.spec.fingerprint == run.spec.fingerprint
 
@@ -91,7 +91,7 @@ class SavedState:
                 self._is_saved = False
                 self._status.trouble(
                     "disk",
-                    f"{self._file} cannot be written ({describe(error)}). The server that runs goes on, but the next "
+                    f"{self._file} cannot be written ({reason_of(error)}). The server that runs goes on, but the next "
                     "supervisor would not know the latest change. Make room on the boot disk; see `df -h`, "
                     "`docker system df`.",
                 )
@@ -104,16 +104,16 @@ class SavedState:
         if not self._is_saved:
             self.save()
 
-    def _run(self, kept: Any) -> Run | None:
+    def _run(self, kept: Any) -> ServingRun | None:
         if kept is None:
             return None
-        spec = parse(json.dumps(kept["spec"]), self._root)
-        run = Run(spec, str(kept["imageId"]), str(kept["address"]), bool(kept["up"]), int(kept["failures"]))
+        spec = parse_spec(json.dumps(kept["spec"]), self._root)
+        run = ServingRun(spec, str(kept["imageId"]), str(kept["address"]), bool(kept["up"]), int(kept["failures"]))
         run.label = str(kept.get("label", spec.fingerprint))
         return run
 
 
-def _kept(run: Run | None) -> dict[str, Any] | None:
+def _kept(run: ServingRun | None) -> dict[str, Any] | None:
     if run is None:
         return None
     return {

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from .bucket_reader import PIECE, RangeReader, SourceFile, WeightsBucket, WeightsError
-from .desired_spec import WeightSet
+from .desired_spec import WeightsFolder
 from .docker import Abandoned
 from .metadata_server import MetadataServer
 from .staged_files import STAGED_FILES, StagedFiles
@@ -39,7 +39,7 @@ class Stager:
         self._progress = progress
 
     def stage(
-        self, sets: Sequence[WeightSet], abandoned: threading.Event, make_room: Callable[[], None] = lambda: None
+        self, sets: Sequence[WeightsFolder], abandoned: threading.Event, make_room: Callable[[], None] = lambda: None
     ) -> None:
         """Bring the folders of `sets` here, after a call of `make_room`. Files that are complete stay, whatever happens.
 
@@ -56,7 +56,7 @@ class Stager:
         finally:
             _staging.release()
 
-    def _stage(self, sets: Sequence[WeightSet], abandoned: threading.Event) -> None:
+    def _stage(self, sets: Sequence[WeightsFolder], abandoned: threading.Event) -> None:
         wanted = [(weights, StagedFiles(weights.destination), self._bucket.manifest(weights)) for weights in sets]
         downloads = [
             Download(SourceFile(weights, file), staged)
@@ -92,12 +92,12 @@ class Stager:
             raise failed[0]
 
 
-def is_staged(sets: Iterable[WeightSet]) -> bool:
+def is_staged(sets: Iterable[WeightsFolder]) -> bool:
     """Return True if the record of every folder says that it is complete. The files are not looked at."""
     return all(StagedFiles(weights.destination).is_complete for weights in sets)
 
 
-def remove_unlisted_files(sets: Iterable[WeightSet]) -> None:
+def remove_unlisted_files(sets: Iterable[WeightsFolder]) -> None:
     """Remove files that the manifests do not list. Only to be called while no server may still read them."""
     for weights in sets:
         staged = StagedFiles(weights.destination)

@@ -14,7 +14,7 @@ from containers.shared.manifest import MANIFEST
 
 from .exit_codes import ExitCode, Failure
 from .job_log import log
-from .model_copy import check_manifest, copy_model
+from .model_copy import copy_model, verify_prefix
 from .request import MEMORY_MIB, CopyRequest
 
 EPILOG = f"""\
@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] = os.envi
     try:
         request = CopyRequest(options, environ)
         if options.verify:
-            check_manifest(request)
+            verify_prefix(request)
         else:
             copy_model(request)
     except Failure as failure:

@@ -21,7 +21,7 @@ QUANTUM = 256 * 1024
 """Resumable uploads take chunks in multiples of this."""
 
 
-class StoredObject(NamedTuple):
+class ExistingObject(NamedTuple):
     """One object of the bucket; its name is relative to the prefix."""
 
     name: str
@@ -52,9 +52,9 @@ class DestinationBucket:
         self.origin = origin(endpoint)
         self._objects = f"{endpoint}/storage/v1/b/{bucket}/o"
 
-    def objects(self) -> dict[str, StoredObject]:
+    def objects(self) -> dict[str, ExistingObject]:
         """Return every object below the prefix, by its name relative to it."""
-        found: dict[str, StoredObject] = {}
+        found: dict[str, ExistingObject] = {}
         page = ""
         while True:
             reply = self._call("GET", f"{self._objects}?prefix={quote(self._prefix, safe='')}{page}")
@@ -62,12 +62,12 @@ class DestinationBucket:
             for item in listing.get("items", ()):
                 name = item["name"][len(self._prefix) :]
                 metadata = item.get("metadata") or {}
-                found[name] = StoredObject(name, int(item["size"]), str(item.get("generation", "")), metadata)
+                found[name] = ExistingObject(name, int(item["size"]), str(item.get("generation", "")), metadata)
             if not listing.get("nextPageToken"):
                 return found
             page = f"&pageToken={quote(listing['nextPageToken'], safe='')}"
 
-    def manifest(self, objects: Mapping[str, StoredObject]) -> dict[str, Any] | None:
+    def manifest(self, objects: Mapping[str, ExistingObject]) -> dict[str, Any] | None:
         """Return the manifest, None where there is none. Raises Failure where it cannot be read as one."""
         if MANIFEST not in objects:
             return None

@@ -11,7 +11,7 @@ from containers.shared.web import Reply, TransientError, connect, headers_of, ta
 
 from .exit_codes import ExitCode, Failure
 from .job_log import MIB
-from .retries import seconds_of
+from .retries import retry_after_seconds
 
 USER_AGENT = "gemma4-stage/1"
 PIECE = 2 * MIB
@@ -112,7 +112,7 @@ def refuse_redirect(source: str, target: str, leaves: bool) -> None:
 def raise_unless_content(response: http.client.HTTPResponse) -> None:
     """Raise TransientError for any other status: overload, or a CDN address whose signature has just expired."""
     if response.status not in (200, 206):
-        raise TransientError(f"HTTP {response.status}", seconds_of(response.getheader("Retry-After", "")))
+        raise TransientError(f"HTTP {response.status}", retry_after_seconds(response.getheader("Retry-After", "")))
 
 
 def skip_to(response: http.client.HTTPResponse, offset: int) -> http.client.HTTPResponse:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from containers.shared.manifest import SHA256
 
-from .bucket import QUANTUM, StoredObject, UploadLost
+from .bucket import QUANTUM, ExistingObject, UploadLost
 from .exit_codes import ExitCode, Failure
 from .hub import GIT_SHA1, ListedFile
 from .job_log import MIB, log, readable_size
@@ -22,7 +22,7 @@ MOST_UPLOADS = 3
 
 
 def copy_files(
-    request: CopyRequest, revision: str, files: Sequence[ListedFile], objects: Mapping[str, StoredObject]
+    request: CopyRequest, revision: str, files: Sequence[ListedFile], objects: Mapping[str, ExistingObject]
 ) -> dict[str, str]:
     """Copy `files` in their order; returns their SHA-256 by name. The first failure ends it."""
     work: queue.SimpleQueue[ListedFile] = queue.SimpleQueue()
@@ -55,7 +55,7 @@ class FileCopier:
     """Copies one file after another: its thread uploads, a second one downloads and hashes, a window is between them."""
 
     def __init__(
-        self, request: CopyRequest, revision: str, objects: Mapping[str, StoredObject], progress: CopyProgress, largest: int
+        self, request: CopyRequest, revision: str, objects: Mapping[str, ExistingObject], progress: CopyProgress, largest: int
     ) -> None:  # fmt: skip
         self._bucket, self._hub = request.bucket(), request.hub()
         self._revision, self._objects, self._progress = revision, objects, progress

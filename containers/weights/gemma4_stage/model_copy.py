@@ -9,7 +9,7 @@ from typing import Any
 
 from containers.shared.manifest import MANIFEST, SHA256
 
-from .bucket import DestinationBucket, StoredObject
+from .bucket import DestinationBucket, ExistingObject
 from .connections import USER_AGENT
 from .exit_codes import ExitCode, Failure
 from .file_copy import copy_files
@@ -60,7 +60,7 @@ def copy_model(request: CopyRequest) -> None:
     _write_manifest(request, bucket, revision, files, sums)
 
 
-def check_manifest(request: CopyRequest) -> None:
+def verify_prefix(request: CopyRequest) -> None:
     """Check a filled prefix against its manifest; changes nothing. Raises Failure where they differ."""
     bucket = request.bucket()
     objects = bucket.objects()
@@ -124,7 +124,7 @@ def _write_manifest(
     log("INFO", written, event="complete")
 
 
-def _differences(manifest: Mapping[str, Any], objects: Mapping[str, StoredObject]) -> list[str]:
+def _differences(manifest: Mapping[str, Any], objects: Mapping[str, ExistingObject]) -> list[str]:
     """Return what differs between a manifest and the objects beside it, one line a file."""
     found = []
     for row in manifest["files"]:
@@ -150,7 +150,7 @@ def _refuse_other_model(manifest: Mapping[str, Any], request: CopyRequest, revis
 
 
 def _warn_of_foreign_objects(
-    request: CopyRequest, manifest: Mapping[str, Any], objects: Mapping[str, StoredObject]
+    request: CopyRequest, manifest: Mapping[str, Any], objects: Mapping[str, ExistingObject]
 ) -> None:
     foreign = sorted(set(objects) - {row["name"] for row in manifest["files"]} - {MANIFEST})
     if foreign:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from containers.shared.web import TRANSIENT_ERRORS, backoff, describe
+from containers.shared.web import TRANSIENT_ERRORS, backoff, reason_of
 
 from .exit_codes import ExitCode, Failure
 from .job_log import log
@@ -43,7 +43,7 @@ class Retries:
 
     def wait_after(self, error: BaseException, where: str = "") -> None:
         """Wait after a transient error, as long as the server asked for. Raises Failure after too many."""
-        self.wait(f"{describe(error)}{where}", getattr(error, "retry_after_s", 0.0))
+        self.wait(f"{reason_of(error)}{where}", getattr(error, "retry_after_s", 0.0))
 
 
 def retry(retries: Retries, attempt: Callable[[], T]) -> T:
@@ -55,7 +55,7 @@ def retry(retries: Retries, attempt: Callable[[], T]) -> T:
             retries.wait_after(error)
 
 
-def seconds_of(retry_after: str) -> float:
+def retry_after_seconds(retry_after: str) -> float:
     """Return the seconds of a Retry-After header, which is a number of seconds or a date; 0 for anything else."""
     if retry_after.strip().isdigit():
         return float(retry_after)

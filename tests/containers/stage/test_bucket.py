@@ -15,8 +15,8 @@ from tests.containers.stage.copies import (
     Run,
     until,
 )
-from tests.fakes.hub import Trouble as SourceTrouble
-from tests.fakes.storage import Trouble as SinkTrouble
+from tests.fakes.hub import HubTrouble
+from tests.fakes.storage import BucketTrouble
 
 
 class TestABrokenBucket:
@@ -35,28 +35,28 @@ class TestABrokenBucket:
         assert len([entry for entry in run.entries if "the connection ended early" in entry["message"]]) == 2
 
     def test_an_upload_goes_on_from_what_the_bucket_has_kept(self, place: Place) -> None:
-        kept = SinkTrouble(status=503, takes=512 * KIB)
-        place.storage.trouble(f"model/{BIG}", SinkTrouble(takes=256 * KIB), kept, SinkTrouble(status=429, takes=0))
+        kept = BucketTrouble(status=503, takes=512 * KIB)
+        place.storage.trouble(f"model/{BIG}", BucketTrouble(takes=256 * KIB), kept, BucketTrouble(status=429, takes=0))
         assert place.run().code == 0
         assert place.stored(BIG) == MODEL[BIG]
         assert place.hub.reads(BIG) == [""], "what was in memory was not read again"
 
     def test_a_lost_answer_to_the_last_byte_is_not_a_second_upload(self, place: Place) -> None:
         name = "model/config.json"
-        place.storage.trouble(name, SinkTrouble(takes=None))
+        place.storage.trouble(name, BucketTrouble(takes=None))
         assert place.run().code == 0
         assert place.stored("config.json") == MODEL["config.json"]
         assert len(place.storage.uploads_of(name)) == 1
 
     def test_a_forgotten_session_starts_that_file_again_and_no_other(self, place: Place) -> None:
-        place.storage.trouble(f"model/{BIG}", SinkTrouble(takes=None, status=308), SinkTrouble(status=410))
+        place.storage.trouble(f"model/{BIG}", BucketTrouble(takes=None, status=308), BucketTrouble(status=410))
         assert place.run().code == 0
         assert place.stored(BIG) == MODEL[BIG]
         assert [upload.state for upload in place.storage.uploads_of(f"model/{BIG}")] == ["lost", "finished"]
         assert place.hub.reads(SMALL) == [""]
 
     def test_a_bucket_that_takes_nothing_is_given_up_on(self, place: Place) -> None:
-        place.storage.trouble(f"model/{BIG}", *[SinkTrouble(status=503)] * 20)
+        place.storage.trouble(f"model/{BIG}", *[BucketTrouble(status=503)] * 20)
         run = place.run("--retries", "3")
         assert run.code == 1
         assert not place.has(BIG)
@@ -88,7 +88,7 @@ class TestABrokenBucket:
         assert "GOOGLE_OAUTH_ACCESS_TOKEN" in run.error
 
     def test_an_object_written_by_another_run_meanwhile_is_not_overwritten(self, place: Place) -> None:
-        place.hub.trouble(BIG, SourceTrouble(after=2 * MIB, hold=True))
+        place.hub.trouble(BIG, HubTrouble(after=2 * MIB, hold=True))
         process = place.start()
         until(lambda: any(upload.received for upload in place.storage.uploads_of(f"model/{BIG}")))
         place.storage.put(f"model/{BIG}", b"another run's")

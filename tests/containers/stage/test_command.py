@@ -23,9 +23,8 @@ from tests.containers.stage.copies import (
     Place,
     until,
 )
-from tests.fakes.hub import Content, Pattern
-from tests.fakes.hub import Trouble as SourceTrouble
-from tests.fakes.storage import Trouble as SinkTrouble
+from tests.fakes.hub import Content, HubTrouble, Pattern
+from tests.fakes.storage import BucketTrouble
 
 
 class TestInterrupted:
@@ -33,7 +32,7 @@ class TestInterrupted:
 
     def halfway(self, place: Place) -> subprocess.Popen[str]:
         """A run that has stored SMALL and half of BIG, and goes no further."""
-        place.hub.trouble(BIG, SourceTrouble(after=2 * MIB, hold=True))
+        place.hub.trouble(BIG, HubTrouble(after=2 * MIB, hold=True))
         process = place.start("--progress-seconds", "0.02")
         until(lambda: place.has(SMALL) and any(u.received >= 2 * MIB for u in place.storage.uploads_of(f"model/{BIG}")))
         return process
@@ -79,8 +78,8 @@ class TestInterrupted:
 
 class TestSecrets:
     def test_the_hub_token_goes_to_the_hub_only_and_google_s_to_the_bucket_only(self, place: Place) -> None:
-        place.hub.trouble(BIG, SourceTrouble(after=MIB))
-        place.storage.trouble(f"model/{BIG}", SinkTrouble(status=503))
+        place.hub.trouble(BIG, HubTrouble(after=MIB))
+        place.storage.trouble(f"model/{BIG}", BucketTrouble(status=503))
         run = place.run()
         assert run.code == 0
         assert {seen.bearer for seen in place.hub.hub_requests} == {place.hub.token}
@@ -100,7 +99,7 @@ class TestSecrets:
         elif trouble == "corrupt":
             place.hub.corrupt(BIG, 1)
         elif trouble == "cut":
-            place.hub.trouble(BIG, *[SourceTrouble(status=500)] * 9)
+            place.hub.trouble(BIG, *[HubTrouble(status=500)] * 9)
         elif trouble == "bucket":
             place.storage.refuses_uploads = 403
         run = place.run("--retries", "3")
@@ -150,7 +149,7 @@ class TestMemory:
 
 class TestTheScript:
     def test_every_line_is_one_structured_log_entry(self, place: Place) -> None:
-        place.hub.trouble(BIG, SourceTrouble(after=MIB))
+        place.hub.trouble(BIG, HubTrouble(after=MIB))
         entries = place.run().entries
         assert {entry["severity"] for entry in entries} <= {"INFO", "WARNING"}
         assert all(isinstance(entry["message"], str) for entry in entries)

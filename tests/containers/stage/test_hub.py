@@ -19,8 +19,7 @@ from tests.containers.stage.copies import (
     Place,
     make_files,
 )
-from tests.fakes.hub import COMMIT
-from tests.fakes.hub import Trouble as SourceTrouble
+from tests.fakes.hub import COMMIT, HubTrouble
 
 
 class TestAHubThatIsNone:
@@ -75,10 +74,10 @@ class TestAHubThatIsNone:
         self.distrusted(place)
 
     def test_a_list_from_elsewhere_is_not_believed(self, place: Place, make_place: MakePlace) -> None:
-        stranger = make_place({"config.json": b"{}"})
-        place.hub.listing_at = f"{stranger.hub.url}/api/models/{place.hub.repo}/revision/{COMMIT}"
-        assert stranger.hub.url in self.distrusted(place)
-        assert stranger.hub.hub_requests == []
+        elsewhere = make_place({"config.json": b"{}"})
+        place.hub.listing_at = f"{elsewhere.hub.url}/api/models/{place.hub.repo}/revision/{COMMIT}"
+        assert elsewhere.hub.url in self.distrusted(place)
+        assert elsewhere.hub.hub_requests == []
 
     def test_a_list_that_has_moved_within_the_hub_is(self, place: Place) -> None:
         old, new = place.hub.repo, f"/api/models/{place.hub.repo}/revision/{COMMIT}?blobs=true"
@@ -128,25 +127,25 @@ class TestABrokenSource:
     """A truncated or damaged file never appears under its final name."""
 
     def test_a_cut_download_goes_on_where_it_broke_off(self, place: Place) -> None:
-        place.hub.trouble(BIG, SourceTrouble(after=MIB), SourceTrouble(after=MIB), SourceTrouble(status=503))
+        place.hub.trouble(BIG, HubTrouble(after=MIB), HubTrouble(after=MIB), HubTrouble(status=503))
         assert place.run().code == 0
         assert place.stored(BIG) == MODEL[BIG]
         assert place.hub.reads(BIG) == ["", f"bytes={MIB}-", f"bytes={2 * MIB}-", f"bytes={2 * MIB}-"]
 
     def test_a_source_that_ignores_ranges_is_read_past_what_is_there(self, place: Place) -> None:
         place.hub.ignores_range = True
-        place.hub.trouble(BIG, SourceTrouble(after=MIB + 5))
+        place.hub.trouble(BIG, HubTrouble(after=MIB + 5))
         assert place.run().code == 0
         assert place.stored(BIG) == MODEL[BIG]
 
     def test_an_expired_cdn_address_is_asked_for_again_and_not_taken_for_a_refusal(self, place: Place) -> None:
-        place.hub.trouble(BIG, SourceTrouble(after=MIB), SourceTrouble(status=403))
+        place.hub.trouble(BIG, HubTrouble(after=MIB), HubTrouble(status=403))
         assert place.run().code == 0
         asked = [seen for seen in place.hub.hub_requests if seen.path.endswith(BIG)]
         assert len([seen for seen in asked if seen.headers.get("range") != "bytes=0-0"]) == 3
 
     def test_a_source_that_stays_cut_leaves_nothing_under_the_final_name(self, place: Place) -> None:
-        place.hub.trouble(BIG, SourceTrouble(after=MIB), *[SourceTrouble(status=503)] * 9)
+        place.hub.trouble(BIG, HubTrouble(after=MIB), *[HubTrouble(status=503)] * 9)
         run = place.run("--retries", "3")
         assert run.code == 1
         assert BIG in run.error

@@ -13,7 +13,7 @@ from tests.containers.stage.copies import (
     BIG,
     Place,
 )
-from tests.fakes.hub import Trouble as SourceTrouble
+from tests.fakes.hub import HubTrouble
 
 
 class TestRetries:
@@ -49,12 +49,12 @@ class TestRetries:
         assert waits == [42.0, 300.0]
 
     def test_retry_after_is_a_number_or_a_date(self) -> None:
-        assert retries.seconds_of("17") == 17
-        assert retries.seconds_of("") == retries.seconds_of("soon") == 0
+        assert retries.retry_after_seconds("17") == 17
+        assert retries.retry_after_seconds("") == retries.retry_after_seconds("soon") == 0
         date = email.utils.formatdate(time.time() + 100, usegmt=True)
-        assert 90 < retries.seconds_of(date) <= 100
+        assert 90 < retries.retry_after_seconds(date) <= 100
 
     def test_the_delay_that_a_server_asks_for_is_the_one_that_is_waited(self, place: Place) -> None:
-        place.hub.trouble(BIG, SourceTrouble(status=503, headers={"Retry-After": "1"}))
+        place.hub.trouble(BIG, HubTrouble(status=503, headers={"Retry-After": "1"}))
         (retry,) = (entry for entry in place.run().entries if entry["event"] == "retry")
         assert "trying again in 1.0 s" in retry["message"]

@@ -56,8 +56,8 @@ class Boot:
 
     def did(self) -> list[str]:
         """What systemctl was told since the last time."""
-        doings, self.machine.doings = self.machine.doings, []
-        return doings
+        actions, self.machine.actions = self.machine.actions, []
+        return actions
 
     def close(self) -> None:
         self.machine.close()

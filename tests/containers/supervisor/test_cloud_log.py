@@ -1,4 +1,4 @@
-"""What an operator reads in Cloud Logging: the supervisor's journal and the server's output, written from the machine."""
+"""What an operator reads in Cloud Logging: the supervisor's log and the server's output, written from the machine."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class TestWhatAnOperatorReads:
         words = "ValueError: No available memory for the cache blocks.\nEngine core failed to start."
         serving.machine.docker.behaviour("spec-a").last_output = words
         serving.container.end(1)
-        serving.until(lambda: "run spec-a" in serving.machine.doings, "the next start")
+        serving.until(lambda: "run spec-a" in serving.machine.actions, "the next start")
         serving.until_serving("spec-a")
         serving.container.print("\n".join(f"INFO Loading {number}" for number in range(40)))
         serving.until(lambda: "INFO Loading 39" in written(serving, "output"), "the lines of the next start")
@@ -78,7 +78,7 @@ class TestWhatAnOperatorReads:
         serving.until(lambda: GOODBYE in written(serving, "output"), "its last line")
 
     def test_is_what_the_command_asks_for(self, serving: TpuMachine) -> None:
-        serving.until(lambda: written(serving, "serving"), "the journal")
+        serving.until(lambda: written(serving, "serving"), "the log")
         words = shlex.split(SOURCE.command("demo-project"))
         assert words[:3] == ["gcloud", "logging", "read"]
         body = {"resourceNames": ["projects/demo-project"], "filter": words[3]}
@@ -145,7 +145,7 @@ class TestCloudLoggingThatTakesNothing:
         assert not tpu.errors
         assert written(tpu) == []
         rule.times = 0
-        tpu.until(lambda: "spec-a serves." in written(tpu), "the journal")
+        tpu.until(lambda: "spec-a serves." in written(tpu), "the log")
         assert written(tpu)[0].endswith("begins.")
         assert len(tpu.said("report")) == 1
         if fault == {"status": 403}:

@@ -43,7 +43,7 @@ class TestASpecificationIsServed:
         assert tpu.machine.firewall.state == "closed"
         tpu.machine.docker.behaviour("spec-a").healthy = True
         tpu.until_serving("spec-a")
-        assert tpu.machine.doings == ["pull", "port closed", "run spec-a", "port open"]
+        assert tpu.machine.actions == ["pull", "port closed", "run spec-a", "port open"]
         assert tpu.container.questions >= 1
         assert not tpu.errors
 
@@ -143,7 +143,7 @@ class TestAChange:
         serving.want("spec-b")
         serving.until_serving("spec-b")
         expected = ["pull", "port closing", "port closed", "stop", "run spec-b", "port open"]
-        assert serving.machine.doings == expected
+        assert serving.machine.actions == expected
         (stop,) = serving.machine.ran("docker", "stop")
         assert list(stop.arguments[1:3]) == ["-t", "45"]
 
@@ -158,7 +158,7 @@ class TestAChange:
     def test_of_times_only_restarts_nothing(self, serving: TpuMachine) -> None:
         before = serving.container.id
         serving.want("spec-a", readyTimeoutSeconds=77)
-        serving.until(lambda: len(serving.said("wanted")) == 2, "the new wish")
+        serving.until(lambda: len(serving.said("wanted")) == 2, "the new specification")
         serving.want("spec-b")
         serving.until_serving("spec-b")
         assert serving.machine.docker.past[0].id == before
@@ -180,7 +180,7 @@ class TestAChange:
         serving.machine.docker.behaviour("spec-b").healthy = False
         weights = [{"bucket": BUCKET, "prefix": "google/gemma-4-tiny/second", "destination": new}]
         serving.want("spec-b", weights=weights, image=OTHER_IMAGE)
-        serving.until(lambda: "run spec-b" in serving.machine.doings, "the new container")
+        serving.until(lambda: "run spec-b" in serving.machine.actions, "the new container")
         assert old.exists()
         assert len(serving.machine.docker.local) == 2
         serving.machine.docker.behaviour("spec-b").healthy = True
@@ -200,26 +200,26 @@ class TestAChange:
         assert not (folder / "empty.txt").exists()
 
 
-class TestTheNewestWishWins:
+class TestTheNewestSpecificationWins:
     def test_over_one_that_is_still_being_fetched(self, serving: TpuMachine) -> None:
         hold = serving.machine.docker.holds.setdefault("pull", threading.Event())
         serving.want("spec-b")
-        serving.until(lambda: "pull" in serving.machine.doings, "the pull of spec-b")
+        serving.until(lambda: "pull" in serving.machine.actions, "the pull of spec-b")
         serving.want("spec-c")
         serving.until(lambda: serving.said("abandoned"), "spec-b to be abandoned")
         serving.until(lambda: len(serving.children("pull")) == 1, "the first of two pulls to be ended")
         hold.set()
         serving.until_serving("spec-c")
-        assert "run spec-b" not in serving.machine.doings
+        assert "run spec-b" not in serving.machine.actions
 
     def test_over_one_that_is_starting(self, serving: TpuMachine) -> None:
         serving.machine.docker.behaviour("spec-b").healthy = False
         serving.want("spec-b")
-        serving.until(lambda: "run spec-b" in serving.machine.doings, "spec-b to start")
+        serving.until(lambda: "run spec-b" in serving.machine.actions, "spec-b to start")
         serving.want("spec-c")
         serving.until_serving("spec-c")
-        begun = serving.machine.doings.index("run spec-b")
-        assert "port open" not in serving.machine.doings[begun : serving.machine.doings.index("run spec-c")]
+        begun = serving.machine.actions.index("run spec-b")
+        assert "port open" not in serving.machine.actions[begun : serving.machine.actions.index("run spec-c")]
 
     def test_over_one_that_crashes_again_and_again(self, serving: TpuMachine) -> None:
         serving.machine.docker.behaviour("spec-b").dies_with = 1
@@ -227,7 +227,7 @@ class TestTheNewestWishWins:
         serving.kill()
         serving.start()
         serving.want("spec-b")
-        serving.until(lambda: serving.machine.doings.count("run spec-b") >= 2, "a second try")
+        serving.until(lambda: serving.machine.actions.count("run spec-b") >= 2, "a second try")
         serving.want("spec-c")
         serving.until_serving("spec-c")
 
@@ -236,13 +236,13 @@ class TestTheNewestWishWins:
         tpu.want("spec-a")
         tpu.start()
         tpu.until_serving("spec-a")
-        tpu.machine.doings.clear()
+        tpu.machine.actions.clear()
         tpu.machine.docker.publish(OTHER_IMAGE)
         hold = tpu.machine.docker.holds.setdefault("pull", threading.Event())
         tpu.container.end(1)
         tpu.until(lambda: tpu.status["stage"] == "backoff", "the rest")
         tpu.want("spec-b", image=OTHER_IMAGE)
-        tpu.until(lambda: "pull" in tpu.machine.doings, "the pull of spec-b")
+        tpu.until(lambda: "pull" in tpu.machine.actions, "the pull of spec-b")
         tpu.until_serving("spec-a")
         hold.set()
         tpu.until_serving("spec-b")
@@ -254,13 +254,13 @@ class TestTheNewestWishWins:
         serving.container.end(1)
         serving.until(lambda: serving.status["stage"] == "restoring", "the return")
         serving.want("spec-b", image=OTHER_IMAGE)
-        serving.until(lambda: "pull" in serving.machine.doings, "the pull of spec-b")
+        serving.until(lambda: "pull" in serving.machine.actions, "the pull of spec-b")
         holds.pop("image inspect").set()
         serving.until_serving("spec-a")
         holds["pull"].set()
         serving.until_serving("spec-b")
 
-    def test_and_a_wish_taken_back_leaves_all_as_it_was(self, serving: TpuMachine) -> None:
+    def test_and_one_that_is_withdrawn_leaves_everything_as_it_was(self, serving: TpuMachine) -> None:
         before = serving.container.id
         serving.want("spec-b", image=OTHER_IMAGE)
         serving.until_trouble("image")
@@ -291,7 +291,7 @@ class TestWhatCannotBeFetchedCostsNothingThatServes:
         assert serving.serves("spec-a")
         serving.want("spec-c")
         serving.until_serving("spec-c")
-        assert "run spec-b" not in serving.machine.doings
+        assert "run spec-b" not in serving.machine.actions
 
     def test_weights_are_missing(self, serving: TpuMachine) -> None:
         serving.want("spec-b", weights=[_weights(serving, "google/other/main")])
@@ -346,7 +346,7 @@ class TestWhatCannotBeFetchedCostsNothingThatServes:
         serving.until_trouble("image")
         serving.until(fetched.exists, "the weights of spec-b")
         serving.container.end(1)
-        serving.until(lambda: "run spec-a" in serving.machine.doings, "spec-a to be started again")
+        serving.until(lambda: "run spec-a" in serving.machine.actions, "spec-a to be started again")
         serving.until_serving("spec-a")
         assert fetched.exists()  # what spec-b has got so far is not taken for something old
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from containers.tpu.gemma4_supervisor import desired_spec as specification
-from containers.tpu.gemma4_supervisor.desired_spec import SpecError, parse
+from containers.tpu.gemma4_supervisor.desired_spec import SpecError, parse_spec
 
 ROOT = Path("/dev/shm/weights")
 SPEC: dict[str, Any] = {
@@ -30,7 +30,7 @@ SPEC: dict[str, Any] = {
 
 
 def parsed(**changes: Any) -> specification.Spec:
-    return parse(json.dumps({**SPEC, **changes}), ROOT)
+    return parse_spec(json.dumps({**SPEC, **changes}), ROOT)
 
 
 class TestASpecification:
@@ -42,7 +42,7 @@ class TestASpecification:
     @pytest.mark.parametrize("key", sorted(specification._OPTIONAL))
     def test_has_defaults_for_what_may_be_left_out(self, key: str) -> None:
         without = {name: value for name, value in SPEC.items() if name != key}
-        assert parse(json.dumps(without), ROOT).hash == SPEC["hash"]
+        assert parse_spec(json.dumps(without), ROOT).hash == SPEC["hash"]
 
     @pytest.mark.parametrize(
         ("changes", "fault"),
@@ -80,7 +80,7 @@ class TestASpecification:
     )
     def test_that_is_none_is_refused(self, text: str, fault: str) -> None:
         with pytest.raises(SpecError, match=fault):
-            parse(text, ROOT)
+            parse_spec(text, ROOT)
 
     def test_names_every_fault_at_once(self) -> None:
         with pytest.raises(SpecError) as caught:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from containers.tpu.gemma4_supervisor.docker import explain, write_private
+from containers.tpu.gemma4_supervisor.docker import reason_with_remedy, write_private
 
 
 class TestDocker:
@@ -22,7 +22,7 @@ class TestDocker:
         ],
     )
     def test_what_docker_says_comes_with_what_to_do(self, said: str, expected: str) -> None:
-        assert expected in explain("pull", said)
+        assert expected in reason_with_remedy("pull", said)
 
     @pytest.mark.parametrize(
         "said",
@@ -33,7 +33,7 @@ class TestDocker:
         ],
     )
     def test_where_docker_says_how_to_read_on_that_is_not_the_reason(self, said: str) -> None:
-        assert explain("run", said) == "docker run: Conflict."
+        assert reason_with_remedy("run", said) == "docker run: Conflict."
 
     def test_a_private_file_is_private_from_its_first_byte(self, tmp_path: Path) -> None:
         path = tmp_path / "token"

@@ -139,7 +139,7 @@ class TestDocker:
         serving.until_serving("spec-a")
         assert not serving.errors
 
-    def test_that_answers_nonsense_for_a_moment_blinds_nobody(self, serving: TpuMachine) -> None:
+    def test_that_answers_nonsense_for_a_moment_is_asked_again(self, serving: TpuMachine) -> None:
         serving.machine.docker.garbled = 2
         serving.until(lambda: not serving.machine.docker.garbled, "the nonsense to be read")
         serving.machine.docker.behaviour("spec-a").generates = False
@@ -149,7 +149,7 @@ class TestDocker:
         assert serving.process
         serving.machine.docker.behaviour("spec-a").last_output = "bad \udcff byte"
         serving.container.end(1)
-        serving.until(lambda: "run spec-a" in serving.machine.doings, "spec-a again")
+        serving.until(lambda: "run spec-a" in serving.machine.actions, "spec-a again")
         serving.until_serving("spec-a")
         assert serving.process.poll() is None
         assert "bad � byte" in json.dumps(serving.said("trouble"), ensure_ascii=False)
@@ -163,7 +163,7 @@ class TestDocker:
         serving.kill()
         serving.machine.docker.vanishes = True
         serving.start()
-        serving.until(lambda: "run spec-a" in serving.machine.doings, "spec-a again")
+        serving.until(lambda: "run spec-a" in serving.machine.actions, "spec-a again")
         serving.until_serving("spec-a")
 
 
@@ -171,7 +171,7 @@ class TestAFaultOfOurs:
     @pytest.mark.parametrize(
         "fault",
         [
-            "import containers.tpu.gemma4_supervisor.probe as it\nit.Server.look = lambda self: 1 / 0\n",
+            "import containers.tpu.gemma4_supervisor.probe as it\nit.ProbedServer.look = lambda self: 1 / 0\n",
             "import containers.tpu.gemma4_supervisor.preparation as it\nit.Preparation._weights = lambda self: 1 / 0\n",
             "import containers.tpu.gemma4_supervisor.controller as it\nit.Controller._on_spec = lambda self, text: 1 / 0\n",
         ],
@@ -204,10 +204,10 @@ class TestAContainer:
         other = "import containers.tpu.gemma4_supervisor.desired_spec as it\nit._CONTAINER_FIELDS += ('model',)\n"
         serving.metadata.set("gemma4-supervisor", archive.in_base64(archive.supervisor(other)))
         serving.until(lambda: serving.said("adopted"), "the adoption")
-        serving.until(lambda: len(serving.said("wanted")) == 2, "the wish")
+        serving.until(lambda: len(serving.said("wanted")) == 2, "the specification to be read")
         serving.until_serving("spec-a")
         assert serving.container.id == before
-        assert "port closed" not in serving.machine.doings
+        assert "port closed" not in serving.machine.actions
 
     def test_that_is_not_known_is_left_by_its_callers_before_it_is_stopped(self, serving: TpuMachine) -> None:
         serving.kill()
@@ -219,9 +219,9 @@ class TestAContainer:
         state.write_text(json.dumps(kept))
         serving.want("spec-a", env={})
         serving.start()
-        serving.until(lambda: "run spec-a" in serving.machine.doings, "a known one")
+        serving.until(lambda: "run spec-a" in serving.machine.actions, "a known one")
         serving.until_serving("spec-a")
-        assert serving.machine.doings[:4] == ["port closing", "port closed", "stop", "run spec-a"]
+        assert serving.machine.actions[:4] == ["port closing", "port closed", "stop", "run spec-a"]
         stop = serving.machine.ran("docker", "stop")[0]
         assert list(stop.arguments[1:3]) == ["-t", "45"]
 
@@ -236,7 +236,7 @@ class TestAContainer:
         serving.want("spec-c")
         serving.until_serving("spec-c")
         expected = ["port closing", "port closed", "stop", "run spec-c", "port open"]
-        assert serving.machine.doings[-5:] == expected
+        assert serving.machine.actions[-5:] == expected
         stop = serving.machine.ran("docker", "stop")[0]
         assert list(stop.arguments[1:3]) == ["-t", "45"]
 

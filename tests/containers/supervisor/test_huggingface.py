@@ -59,7 +59,7 @@ class TestHuggingFaceFiles:
 
         def answer(*_: object) -> str:
             late.abandon()
-            return "hf_of_a_wish_that_was_given_up"
+            return "hf_of_a_specification_that_was_given_up"
 
         monkeypatch.setattr(preparation, "secret", answer)
         with pytest.raises(Abandoned):

@@ -7,8 +7,8 @@ import io
 from containers.tpu.gemma4_supervisor.log import Log
 
 
-class TestTheJournal:
-    def test_blots_out_what_is_secret_in_every_form(self) -> None:
+class TestTheLog:
+    def test_removes_a_secret_in_every_form(self) -> None:
         stream = io.StringIO()
         log = Log(stream)
         log.hide("ya29.secret")

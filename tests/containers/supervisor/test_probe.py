@@ -8,7 +8,7 @@ import pytest
 
 from containers.shared.web import Reply, TimedOut, TransientError
 from containers.tpu.gemma4_supervisor import probe
-from containers.tpu.gemma4_supervisor.probe import Condition
+from containers.tpu.gemma4_supervisor.probe import ServerCondition
 from containers.tpu.gemma4_supervisor.supervisor_settings import SupervisorSettings
 
 
@@ -18,26 +18,26 @@ class TestTheProbe:
     @pytest.mark.parametrize(
         ("metrics", "health", "question", "metrics_after", "expected", "asked"),
         [
-            (1, 200, 200, 1, Condition.HEALTHY, "metrics"),
-            ("refused", 200, 200, 0, Condition.LOADING, "metrics"),
-            ("late", 200, 200, 0, Condition.SLOW, "metrics"),
-            (0, 503, 200, 0, Condition.LOADING, "metrics health"),
-            (0, "refused", 200, 0, Condition.LOADING, "metrics health"),
-            (0, "late", 200, 0, Condition.SLOW, "metrics health metrics"),
-            (0, "late", 200, 1, Condition.HEALTHY, "metrics health metrics"),
-            (0, 200, 200, 1, Condition.HEALTHY, "metrics health completions metrics"),
-            (0, 200, 500, 1, Condition.FAILING, "metrics health completions metrics"),
-            (0, 200, "refused", 1, Condition.FAILING, "metrics health completions metrics"),
-            (0, 200, 503, 0, Condition.SLOW, "metrics health completions metrics"),
-            (0, 200, 503, 1, Condition.HEALTHY, "metrics health completions metrics"),
-            (0, 200, "late", 0, Condition.SLOW, "metrics health completions metrics"),
-            (0, 200, "late", "late", Condition.SLOW, "metrics health completions metrics"),
-            (0, 200, "late", 1, Condition.HEALTHY, "metrics health completions metrics"),
+            (1, 200, 200, 1, ServerCondition.HEALTHY, "metrics"),
+            ("refused", 200, 200, 0, ServerCondition.LOADING, "metrics"),
+            ("late", 200, 200, 0, ServerCondition.SLOW, "metrics"),
+            (0, 503, 200, 0, ServerCondition.LOADING, "metrics health"),
+            (0, "refused", 200, 0, ServerCondition.LOADING, "metrics health"),
+            (0, "late", 200, 0, ServerCondition.SLOW, "metrics health metrics"),
+            (0, "late", 200, 1, ServerCondition.HEALTHY, "metrics health metrics"),
+            (0, 200, 200, 1, ServerCondition.HEALTHY, "metrics health completions metrics"),
+            (0, 200, 500, 1, ServerCondition.FAILING, "metrics health completions metrics"),
+            (0, 200, "refused", 1, ServerCondition.FAILING, "metrics health completions metrics"),
+            (0, 200, 503, 0, ServerCondition.SLOW, "metrics health completions metrics"),
+            (0, 200, 503, 1, ServerCondition.HEALTHY, "metrics health completions metrics"),
+            (0, 200, "late", 0, ServerCondition.SLOW, "metrics health completions metrics"),
+            (0, 200, "late", "late", ServerCondition.SLOW, "metrics health completions metrics"),
+            (0, 200, "late", 1, ServerCondition.HEALTHY, "metrics health completions metrics"),
         ],
     )  # fmt: skip
     def test_finds_what_the_table_says(
         self, monkeypatch: pytest.MonkeyPatch, metrics: Any, health: Any, question: Any, metrics_after: Any,
-        expected: Condition, asked: str,
+        expected: ServerCondition, asked: str,
     ) -> None:  # fmt: skip
         server = ScriptedServer(monkeypatch)
         server.look(0, 200, 200, 1)  # a first look, at which all was well
@@ -74,15 +74,15 @@ class TestTheProbe:
             raise TimedOut("silent")
 
         monkeypatch.setattr(probe, "call", hung)
-        server = probe.Server(SupervisorSettings(), "10.0.0.2", 8000, lambda: "m")
-        assert [server.look().condition for _ in range(4)] == [Condition.SLOW] * 4
+        server = probe.ProbedServer(SupervisorSettings(), "10.0.0.2", 8000, lambda: "m")
+        assert [server.look().condition for _ in range(4)] == [ServerCondition.SLOW] * 4
 
 
 class ScriptedServer:
     """Looks at a server that answers as it is told. Answers about metrics are tokens made since the last reading."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._server = probe.Server(SupervisorSettings(), "10.0.0.2", 8000, lambda: "m")
+        self._server = probe.ProbedServer(SupervisorSettings(), "10.0.0.2", 8000, lambda: "m")
         self._tokens = 0
         self.asked: list[tuple[str, float]] = []
         monkeypatch.setattr(probe, "call", self._call)

@@ -38,17 +38,17 @@ def serving(tpu: TpuMachine) -> TpuMachine:
     tpu.want("spec-a", hfTokenSecret=SECRET)
     tpu.start()
     tpu.until_serving("spec-a")
-    tpu.machine.doings.clear()
+    tpu.machine.actions.clear()
     return tpu
 
 
 @pytest.fixture
 def quick(serving: TpuMachine) -> TpuMachine:
-    """The same where it takes a blink to prove oneself."""
+    """The same where a server proves itself within a moment."""
     serving.environ["GEMMA4_STABLE_S"] = "0.1"
     serving.kill()
     serving.start()
-    serving.until(lambda: len(serving.said("wanted")) == 2, "the wish")
+    serving.until(lambda: len(serving.said("wanted")) == 2, "the specification to be read")
     serving.until_serving("spec-a")
     return serving
 
@@ -104,20 +104,20 @@ class TestASpecificationThatServes:
             serving.until(lambda: not serving.serves("spec-b"), "the end to be seen")
         serving.until_trouble("rejected", "spec-a comes back")
         serving.until_serving("spec-a")
-        assert serving.machine.doings.count("pull") == 1
+        assert serving.machine.actions.count("pull") == 1
 
-    def test_and_is_not_what_is_wanted_any_more_costs_the_wish_nothing(self, quick: TpuMachine) -> None:
+    def test_and_is_not_what_is_wanted_any_more_costs_the_desired_one_nothing(self, quick: TpuMachine) -> None:
         quick.want("spec-b", **other(quick, image=f"{REGISTRY}/demo/gemma4/missing:1"))
         quick.until_trouble("image")
         quick.until(Path(quick.destination(OTHER_PREFIX), "model.safetensors").exists, "its weights")
         quick.container.end(1)
-        quick.until(lambda: "run spec-a" in quick.machine.doings, "spec-a again")
+        quick.until(lambda: "run spec-a" in quick.machine.actions, "spec-a again")
         quick.until_serving("spec-a")
         assert Path(quick.destination(OTHER_PREFIX), "model.safetensors").exists()
 
 
 class TestMemory:
-    def test_is_made_free_of_what_nobody_needs_before_a_wish_is_fetched(self, serving: TpuMachine) -> None:
+    def test_is_made_free_of_what_is_not_needed_before_a_specification_is_fetched(self, serving: TpuMachine) -> None:
         cut_off = Path(serving.destination("google/abandoned/main"))
         cut_off.mkdir(parents=True)
         (cut_off / "model.safetensors.gemma4-part").write_bytes(b"x")
@@ -150,7 +150,7 @@ class TestMemory:
 
 
 class TestTheDisk:
-    def test_keeps_no_image_of_a_wish_that_was_abandoned(self, quick: TpuMachine) -> None:
+    def test_keeps_no_image_of_a_specification_that_was_abandoned(self, quick: TpuMachine) -> None:
         quick.want("spec-b", **other(quick, weights=[{**other(quick)["weights"][0], "prefix": "missing"}]))
         quick.until_trouble("weights")
         quick.until(lambda: OTHER_IMAGE in quick.machine.docker.local, "the image of spec-b")
@@ -162,7 +162,7 @@ class TestTheDisk:
         serving.environ["GEMMA4_IMAGE_GIB"] = "1e9"
         serving.kill()
         serving.start()
-        serving.until(lambda: len(serving.said("wanted")) == 2, "the wish")
+        serving.until(lambda: len(serving.said("wanted")) == 2, "the specification to be read")
         serving.want("spec-b", **other(serving))
         serving.until_serving("spec-b")
         assert len(serving.machine.docker.local) == 2  # what runs is never removed, and so stays to go back to
@@ -187,26 +187,26 @@ class TestTheDisk:
 
 
 class TestTheTokenOfASecret:
-    def test_is_not_touched_by_a_wish_with_another_one(self, serving: TpuMachine) -> None:
+    def test_is_not_touched_by_a_specification_with_another_one(self, serving: TpuMachine) -> None:
         serving.want("spec-b", **other(serving, image=f"{REGISTRY}/demo/gemma4/missing:1"))
         serving.until(lambda: OTHER_TOKEN in tokens(serving), "the token of spec-b")
         serving.google.fault("GET", ":access", status=503, times=10_000)
         serving.container.end(1)
-        serving.until(lambda: "run spec-a" in serving.machine.doings, "spec-a again")
+        serving.until(lambda: "run spec-a" in serving.machine.actions, "spec-a again")
         serving.until_serving("spec-a")
         assert list(serving.container.mounted.values()) == [HF_TOKEN]
 
     def test_is_read_again_at_each_start(self, serving: TpuMachine) -> None:
         serving.add_token("hf", OTHER_TOKEN)
         serving.container.end(1)
-        serving.until(lambda: "run spec-a" in serving.machine.doings, "spec-a again")
+        serving.until(lambda: "run spec-a" in serving.machine.actions, "spec-a again")
         serving.until_serving("spec-a")
         assert list(serving.container.mounted.values()) == [OTHER_TOKEN]
 
     def test_is_taken_as_it_was_where_only_a_restart_needs_it(self, serving: TpuMachine) -> None:
         serving.google.fault("GET", ":access", status=403, times=10_000)
         serving.container.end(1)
-        serving.until(lambda: "run spec-a" in serving.machine.doings, "spec-a again")
+        serving.until(lambda: "run spec-a" in serving.machine.actions, "spec-a again")
         serving.until_serving("spec-a")
         assert list(serving.container.mounted.values()) == [HF_TOKEN]
         assert "HTTP 403" in serving.said("token-kept")[0]["message"]
@@ -221,7 +221,7 @@ class TestTheTokenOfASecret:
 
 
 class TestATroubleIsOver:
-    def test_when_what_was_to_come_back_is_given_up_for_the_wish(self, serving: TpuMachine) -> None:
+    def test_when_what_was_to_come_back_is_given_up_for_the_desired_one(self, serving: TpuMachine) -> None:
         serving.reboot()
         serving.google.storage.put_text(BUCKET, f"{PREFIX}/{MANIFEST}", "no manifest")
         serving.start()
@@ -233,7 +233,7 @@ class TestATroubleIsOver:
     def test_of_a_rejection_when_what_is_wanted_serves(self, serving: TpuMachine) -> None:
         serving.machine.docker.behaviour("spec-b").dies_with = 1
         serving.want("spec-b")
-        serving.until(lambda: "run spec-b" in serving.machine.doings, "spec-b to start")
+        serving.until(lambda: "run spec-b" in serving.machine.actions, "spec-b to start")
         hold = serving.machine.docker.holds.setdefault("pull", threading.Event())
         serving.want("spec-c", image=OTHER_IMAGE)
         serving.until_trouble("rejected")

@@ -52,10 +52,10 @@ class TestASupervisorThatEnds:
         assert serving.machine.firewall.state == "open"
         serving.start()
         serving.until(lambda: serving.said("adopted"), "the adoption")
-        serving.until(lambda: len(serving.said("wanted")) == 2, "the wish")
+        serving.until(lambda: len(serving.said("wanted")) == 2, "the specification to be read")
         serving.until_serving("spec-a")
         assert serving.container.id == before
-        assert serving.machine.doings == []
+        assert serving.machine.actions == []
 
     def test_and_forgets_everything_still_adopts_it(self, serving: TpuMachine) -> None:
         before = serving.container.id
@@ -69,7 +69,7 @@ class TestASupervisorThatEnds:
     def test_while_it_fetches_goes_on_fetching(self, serving: TpuMachine) -> None:
         hold = serving.machine.docker.holds.setdefault("pull", threading.Event())
         serving.want("spec-b")
-        serving.until(lambda: "pull" in serving.machine.doings, "the pull")
+        serving.until(lambda: "pull" in serving.machine.actions, "the pull")
         serving.kill()
         hold.set()
         serving.start()
@@ -78,7 +78,7 @@ class TestASupervisorThatEnds:
     def test_while_it_starts_a_container_goes_on_waiting_for_it(self, serving: TpuMachine) -> None:
         serving.machine.docker.behaviour("spec-b").healthy = False
         serving.want("spec-b")
-        serving.until(lambda: "run spec-b" in serving.machine.doings, "the container")
+        serving.until(lambda: "run spec-b" in serving.machine.actions, "the container")
         serving.until(lambda: serving.status["stage"] == "starting", "the start")
         serving.kill()
         serving.start()
@@ -86,12 +86,12 @@ class TestASupervisorThatEnds:
         assert serving.machine.firewall.state == "closed"
         serving.machine.docker.behaviour("spec-b").healthy = True
         serving.until_serving("spec-b")
-        assert serving.machine.doings.count("run spec-b") == 1
+        assert serving.machine.actions.count("run spec-b") == 1
 
     def test_with_the_machine_closes_the_port_first(self, serving: TpuMachine) -> None:
         serving.machine.going_down = True
         serving.kill(signal.SIGTERM)
-        assert serving.machine.doings == ["port closed"]
+        assert serving.machine.actions == ["port closed"]
         assert serving.container.running  # that one is docker's to end
 
     @pytest.mark.parametrize("verb", ["stop", "rm", "run"])
@@ -111,16 +111,16 @@ class TestAReboot:
         serving.reboot()
         assert not Path(serving.destination()).exists()
         serving.start()
-        serving.until(lambda: "run spec-a" in serving.machine.doings, "the container")
+        serving.until(lambda: "run spec-a" in serving.machine.actions, "the container")
         serving.until_serving("spec-a")
-        assert serving.machine.doings == ["port closed", "run spec-a", "port open"]  # the image was still on the disk
+        assert serving.machine.actions == ["port closed", "run spec-a", "port open"]  # the image was still on the disk
         assert Path(serving.destination(), "config.json").exists()
 
     def test_after_which_the_machine_has_another_address_starts_the_server_there(self, serving: TpuMachine) -> None:
         serving.reboot()
         serving.metadata.values["network-interfaces/0/ip"] = "127.0.0.5"
         serving.start()
-        serving.until(lambda: "run spec-a" in serving.machine.doings, "the container")
+        serving.until(lambda: "run spec-a" in serving.machine.actions, "the container")
         serving.until_serving("spec-a")
         assert serving.container.argument("--host") == "127.0.0.5"
 
@@ -128,7 +128,7 @@ class TestAReboot:
         hold = serving.machine.docker.holds.setdefault("pull", threading.Event())
         serving.stage("google/other/main")
         serving.want("spec-b", weights=[_weights(serving, "google/other/main")])
-        serving.until(lambda: "pull" in serving.machine.doings, "the pull")
+        serving.until(lambda: "pull" in serving.machine.actions, "the pull")
         serving.reboot()
         hold.set()
         serving.start()
@@ -174,7 +174,7 @@ class TestAnUpgradeOfTheSupervisor:
         assert serving.process.poll() is None
         assert serving.container.id == before
         assert serving.program.read_bytes() == base64.b64decode(_changed_program())
-        assert serving.machine.doings == ["systemctl daemon-reload"]
+        assert serving.machine.actions == ["systemctl daemon-reload"]
         assert not serving.errors
 
     @pytest.mark.parametrize(

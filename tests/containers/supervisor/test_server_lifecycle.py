@@ -30,10 +30,10 @@ class TestAContainerThatDoesNotComeUp:
         serving.want("spec-b")
         serving.until_trouble("rejected")
         serving.until_serving("spec-a")
-        tries = serving.machine.doings.count("run spec-b")
-        begun, back = serving.machine.doings.index("run spec-b"), serving.machine.doings.index("run spec-a")
+        tries = serving.machine.actions.count("run spec-b")
+        begun, back = serving.machine.actions.index("run spec-b"), serving.machine.actions.index("run spec-a")
         assert tries == 3
-        assert "port open" not in serving.machine.doings[begun:back]
+        assert "port open" not in serving.machine.actions[begun:back]
         assert word in json.dumps(serving.said("trouble"))
         assert "spec-a comes back" in serving.errors["rejected"]
         assert serving.status["wanted"] == "spec-b"
@@ -43,7 +43,7 @@ class TestAContainerThatDoesNotComeUp:
         serving.want("spec-b", readyTimeoutSeconds=0.2)
         serving.until_trouble("rejected")
         serving.until_serving("spec-a")
-        assert serving.machine.doings.count("run spec-b") == 1
+        assert serving.machine.actions.count("run spec-b") == 1
 
     def test_is_not_tried_again_until_the_attribute_changes(self, serving: TpuMachine) -> None:
         serving.machine.docker.behaviour("spec-b").dies_with = 1
@@ -52,10 +52,10 @@ class TestAContainerThatDoesNotComeUp:
         serving.until_serving("spec-a")
         serving.kill()
         serving.start()
-        serving.until(lambda: len(serving.said("wanted")) == 3, "the same wish again")
+        serving.until(lambda: len(serving.said("wanted")) == 3, "the same specification again")
         serving.until_trouble("rejected")
         serving.until_serving("spec-a")
-        assert serving.machine.doings.count("run spec-b") == 3
+        assert serving.machine.actions.count("run spec-b") == 3
         serving.machine.docker.behaviour("spec-b").dies_with = None
         serving.want("spec-b", generation="2")
         serving.until_serving("spec-b")
@@ -65,8 +65,8 @@ class TestAContainerThatDoesNotComeUp:
         tpu.machine.docker.behaviour("spec-a").dies_with = 1
         tpu.want("spec-a")
         tpu.start()
-        tpu.until(lambda: tpu.machine.doings.count("run spec-a") >= 5, "five tries")
-        assert "port open" not in tpu.machine.doings
+        tpu.until(lambda: tpu.machine.actions.count("run spec-a") >= 5, "five tries")
+        assert "port open" not in tpu.machine.actions
         assert "start" in tpu.errors
         tpu.machine.docker.behaviour("spec-a").dies_with = None
         tpu.until_serving("spec-a")
@@ -80,7 +80,7 @@ class TestAContainerThatDoesNotComeUp:
         tpu.start()
         begun: list[float] = []
         while len(begun) < 4:
-            tpu.until(lambda: tpu.machine.doings.count("run spec-a") > len(begun), "the next try")
+            tpu.until(lambda: tpu.machine.actions.count("run spec-a") > len(begun), "the next try")
             begun.append(time.monotonic())
         tpu.close()
         waits = [later - earlier for earlier, later in itertools.pairwise(begun)]
@@ -112,7 +112,7 @@ class TestAServerThatFalls:
         asked = serving.container.questions
         serving.until(lambda: serving.container.questions >= asked + 8, "more questions")
         over.set()
-        assert serving.machine.doings == ["port closed"]  # and not open in between, for the old answer's sake
+        assert serving.machine.actions == ["port closed"]  # and not open in between, for the old answer's sake
 
     def test_is_asked_for_the_model_that_is_wanted_now(self, serving: TpuMachine) -> None:
         before = serving.container.id
@@ -131,12 +131,12 @@ class TestAServerThatFalls:
         tpu.until_serving("spec-a")
         tpu.close()
 
-    def test_dead_is_started_again_without_anybodys_help(self, serving: TpuMachine) -> None:
+    def test_dead_is_started_again_without_help(self, serving: TpuMachine) -> None:
         serving.metadata.away = "silent"
         serving.google.fault("GET", "/", status=503, times=10_000)
         serving.machine.docker.refusals |= {"login": "no", "pull": "no"}
         serving.container.end(139)
-        serving.until(lambda: "run spec-a" in serving.machine.doings, "a new container")
+        serving.until(lambda: "run spec-a" in serving.machine.actions, "a new container")
         serving.until_serving("spec-a")
         assert "exit code 139" in json.dumps(serving.said("trouble"))
 
@@ -146,7 +146,7 @@ class TestAServerThatFalls:
         serving.until_trouble("port", "the port cannot be closed")
 
 
-class TestLoadIsNoIllness:
+class TestLoadIsNotFailure:
     """A server that generates for somebody keeps its port and its container, however slowly it answers us."""
 
     @pytest.fixture
@@ -159,7 +159,7 @@ class TestLoadIsNoIllness:
         tpu.until_serving("spec-a")
         tpu.want("spec-b")
         tpu.until_serving("spec-b")
-        tpu.machine.doings.clear()
+        tpu.machine.actions.clear()
         over = threading.Event()
 
         def generate_for_others() -> None:
@@ -187,7 +187,7 @@ class TestLoadIsNoIllness:
         before, loaded.container.behaviour = loaded.container, behaviour
         looks = before.requests.count("/metrics")
         loaded.until(lambda: before.requests.count("/metrics") >= looks + 8, "some looks")
-        assert loaded.machine.doings == []
+        assert loaded.machine.actions == []
         assert loaded.container is before
         assert loaded.status["stage"] == "serving"
         assert loaded.status["failures"] == 0
@@ -205,7 +205,7 @@ class TestLoadIsNoIllness:
         monkeypatch.setattr(_Vllm, "do_GET", late)
         looks = loaded.container.requests.count("/metrics")
         loaded.until(lambda: loaded.container.requests.count("/metrics") >= looks + 12, "some looks")
-        assert loaded.machine.doings == []
+        assert loaded.machine.actions == []
         assert not loaded.errors
 
     def test_three_looks_of_four_do_not_ask(self, loaded: TpuMachine) -> None:
@@ -218,7 +218,7 @@ class TestLoadIsNoIllness:
         serving.container.behaviour.slow_s = 0.15
         asked = serving.container.questions
         serving.until(lambda: serving.container.questions >= asked + 3, "some questions")
-        assert serving.machine.doings == []
+        assert serving.machine.actions == []
         assert not serving.errors
 
 
@@ -236,13 +236,13 @@ class TestAServerThatHangs:
         tpu.want("spec-a")
         tpu.start()
         tpu.until_serving("spec-a")
-        tpu.machine.doings.clear()
+        tpu.machine.actions.clear()
         hung = tpu.container
         hung.behaviour, begin = behaviour, len(hung.requests)
         tpu.until_trouble("serving", "Its port stays open")
-        tpu.until(lambda: "run spec-a" in tpu.machine.doings, "a new container")
+        tpu.until(lambda: "run spec-a" in tpu.machine.actions, "a new container")
         tpu.until_serving("spec-a")
-        assert tpu.machine.doings[:3] == ["port closing", "port closed", "stop"]
+        assert tpu.machine.actions[:3] == ["port closing", "port closed", "stop"]
         assert "generated nothing for" in json.dumps(tpu.said("trouble"))
         assert len(hung.requests) - begin < 15  # one question at a time, and each stands for long
         tpu.close()

@@ -37,7 +37,7 @@ class TestTheReadme:
             "stage"
         }
 
-    def test_names_every_event_of_the_journal(self) -> None:
+    def test_names_every_event_of_the_log(self) -> None:
         found = _words_in_code(r"log\.(?:info|warning|error)\(\s*\"([a-z-]+)\"")
         found |= _words_in_code(r"self\.(?:info|warning|error)\(\s*\"([a-z-]+)\"") | {
             "trouble",

@@ -19,7 +19,7 @@ import pytest
 from containers.shared.manifest import MANIFEST
 from containers.tpu.gemma4_supervisor.bucket_reader import WeightsError
 from containers.tpu.gemma4_supervisor.cleanup import remove_all_but
-from containers.tpu.gemma4_supervisor.desired_spec import WeightSet
+from containers.tpu.gemma4_supervisor.desired_spec import WeightsFolder
 from containers.tpu.gemma4_supervisor.docker import Abandoned
 from containers.tpu.gemma4_supervisor.log import Log
 from containers.tpu.gemma4_supervisor.metadata_server import MetadataServer
@@ -48,7 +48,7 @@ class Depot:
         self.google, self.metadata = FakeGoogle(), FakeMetadata()
         self.google.__enter__()
         self.root = folder / "weights"
-        self.weights = WeightSet("weights", "google/tiny/main", str(self.root / "google/tiny/main"))
+        self.weights = WeightsFolder("weights", "google/tiny/main", str(self.root / "google/tiny/main"))
         settings = replace(SupervisorSettings(), metadata_host=self.metadata.host, storage_url=self.google.url)
         self.settings = replace(settings, weights_root=self.root, streams=4, range_mib=1)
         self.progress: list[tuple[int, int]] = []
@@ -56,7 +56,7 @@ class Depot:
         self.rooms: list[bool] = []
         """Whether the weights were here, each time that room was to be made."""
 
-    def stage(self, *sets: WeightSet) -> None:
+    def stage(self, *sets: WeightsFolder) -> None:
         metadata = MetadataServer(self.settings, Log(io.StringIO()))
         Stager(self.settings, metadata, lambda *done: self.progress.append(done)).stage(
             sets or [self.weights], self.abandoned, lambda: self.rooms.append(is_staged([self.weights]))
@@ -234,12 +234,12 @@ class TestTidying:
         assert depot.here() == FILES
         assert is_staged([depot.weights])
 
-    def test_takes_away_all_that_is_not_kept_whether_a_ledger_knows_it_or_not(self, depot: Depot) -> None:
+    def test_takes_away_all_that_is_not_kept_whether_it_was_staged_or_not(self, depot: Depot) -> None:
         kept = [replace(depot.weights, destination=str(depot.root / name)) for name in ("google/tiny/other", "flat")]
         depot.stage(depot.weights, *kept)
         cut_off = depot.root / "google" / "large" / "main"
         cut_off.mkdir(parents=True)
-        (cut_off / f"{BIG}.gemma4-part").write_bytes(b"of a wish that was abandoned")
+        (cut_off / f"{BIG}.gemma4-part").write_bytes(b"of a specification that was abandoned")
         (depot.root / "google" / "by-hand").write_bytes(b"of nobody")
         gone = remove_all_but(depot.root, kept)
         assert gone == [str(depot.root / "google" / name) for name in ("by-hand", "large", "tiny/main")]
