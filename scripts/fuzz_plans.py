@@ -13,23 +13,20 @@ from tests.planning.plan_fuzz import Tally, run
 
 
 def main() -> int:
-    """Judge and print; 1 where an invariant is broken."""
-    options = parse()
+    """Plan, judge and print. Return 1 where an invariant is broken."""
+    parser = argparse.ArgumentParser(prog="fuzz_plans", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--count", type=int, default=5000, help="plans (default 5000)")
+    parser.add_argument("--seed", type=int, default=1, help="the same seed draws the same plans (default 1)")
+    parser.add_argument("--show", type=int, default=5, help="examples of each broken invariant (default 5)")
+    options = parser.parse_args()
     began = time.monotonic()
     tally = run(options.seed, options.count)
     report(tally, options.seed, time.monotonic() - began, options.show)
     return 1 if tally.faults else 0
 
 
-def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="fuzz_plans", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--count", type=int, default=5000, help="plans (default 5000)")
-    parser.add_argument("--seed", type=int, default=1, help="the same seed draws the same plans (default 1)")
-    parser.add_argument("--show", type=int, default=5, help="examples of each broken invariant (default 5)")
-    return parser.parse_args()
-
-
 def report(tally: Tally, seed: int, seconds: float, show: int) -> None:
+    """Print the verdicts, and for each broken invariant at most `show` examples."""
     verdicts = ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(tally.verdicts.items()))
     print(f"seed {seed}: {tally.plans:,} plans in {seconds:.0f} s ({verdicts}); {tally.fixes:,} fixes followed")
     counts = Counter(invariant for invariant, _, _ in tally.faults)

@@ -57,13 +57,13 @@ class Registration:
 
 @dataclass(frozen=True)
 class Run:
-    """What one run of the program registered, in order, the stack itself first; what it said; and how it ended."""
+    """One run of the program: the resources in the order of registration (the stack first), its messages, its exit code."""
 
     resources: tuple[Registration, ...]
     messages: tuple[str, ...]
-    """Of level info and above, each with its level: `error: …`."""
+    """Those of level info and above, each with its level before it: `error: …`."""
     exit_code: int = 0
-    """Not 0 where the program refused."""
+    """0 unless the program refused."""
 
 
 def run_program(
@@ -71,14 +71,17 @@ def run_program(
 ) -> Run:
     """Run `__main__.py` in `root` with `config` (as a stack file's `config:` holds it: objects or text).
 
-    `outputs` adds outputs to what a resource's inputs already say; with `preview` everything else stays unknown.
+    A resource's outputs are its inputs and what `outputs` adds; with `preview` all other outputs stay unknown.
     A secret is `{"secure": value}`; the program gets the value, marked as a secret. Raises what the program raises.
     """
     return contextvars.copy_context().run(_run, root, stack, config, preview, outputs)
 
 
 def resource_list(root: Path, planned: Planned) -> ResourceList:
-    """The resources that the program registers for a plan: the stack, its components, and everything in them."""
+    """Return the resources that the program registers for a plan: the stack, its components, and everything in them.
+
+    Raises Gemma4Error where the program stops.
+    """
     file = planned.file
     config = {f"gcp:{key}": value for key, value in file.gcp.items()}
     config |= {f"{NAMESPACE}:{key}": value for key, value in laid_over(file.settings, planned.overrides).items()}
@@ -94,7 +97,7 @@ def resource_list(root: Path, planned: Planned) -> ResourceList:
 
 
 def _component(item: Registration, run: Run) -> str:
-    """Name of the component that owns a resource; empty for the stack and for the components themselves."""
+    """Return the name of the component that owns a resource, an empty text for the stack and its components."""
     owner = next((other for other in run.resources if other.urn == item.parent), None)
     return "" if owner is None or owner.type == _STACK_TYPE else owner.name
 
@@ -176,7 +179,7 @@ def _as_pulumi_holds_it(config: Mapping[str, Any]) -> tuple[dict[str, str], list
 
 @contextmanager
 def _inside(root: Path) -> Iterator[None]:
-    """Run in the project's folder, as Pulumi does, and undo what the program does to the process."""
+    """Run in the project's folder, as Pulumi does, and undo afterwards what the program did to the process."""
     before, path = Path.cwd(), list(sys.path)
     main_thread = threading.current_thread() is threading.main_thread()
     handler = signal.getsignal(signal.SIGINT) if main_thread else None
@@ -201,7 +204,7 @@ class _MessageLog(logging.Handler):
 
 
 class _Echo(mocks.Mocks):
-    """Answers with the inputs, plus the outputs that a test wants to be known."""
+    """Answers a registration with its inputs, plus the outputs that a test wants to be known."""
 
     def __init__(self, outputs: Outputs | None) -> None:
         self._outputs = outputs
@@ -216,7 +219,7 @@ class _Echo(mocks.Mocks):
 
 
 class _Recorder(mocks.MockMonitor):
-    """Keeps every registration with its options."""
+    """A monitor that keeps every registration with its options."""
 
     def __init__(self, answers: mocks.Mocks) -> None:
         super().__init__(answers)
@@ -247,7 +250,8 @@ class _Recorder(mocks.MockMonitor):
 
 @contextmanager
 def _loop_of_this_thread() -> Iterator[None]:
-    """Registrations run on worker threads, where the SDK opens an event loop when it finds none, and leaves it open."""
+    """Give the current thread an event loop. Registrations run on worker threads; without a loop there, the SDK opens one
+    and leaves it open."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:

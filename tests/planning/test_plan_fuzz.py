@@ -40,13 +40,13 @@ def test_random_plans_keep_every_invariant() -> None:
     assert tally.fixes > 150
 
 
-def test_every_setting_is_drawn() -> None:
+def test_every_setting_is_drawn_by_the_fuzzer() -> None:
     assert leaves() == set(POOL) | NOT_DRAWN
     source = random.Random(1)
     assert all(draw(source) is not None for draw in POOL.values())
 
 
-def test_a_foreign_exception_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_that_is_not_for_users_breaks_an_invariant(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any) -> Plan:
         raise ZeroDivisionError
 
@@ -57,25 +57,25 @@ def test_a_foreign_exception_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 class TestEachInvariantCanFail:
-    def test_a_quote_beyond_what_is_held(self) -> None:
+    def test_a_speed_quoted_beyond_what_the_cache_holds_is_found(self) -> None:
         plan = L4.plan()
         more = replace(plan, speed=plan.speed_model.estimate(plan.requests_held + 1))
         assert list(no_quote_beyond_what_is_held(L4, more))
         unsaid = replace(plan, requests_held=plan.server.max_num_seqs - 1)
         assert any("no warning" in seen for seen in no_quote_beyond_what_is_held(L4, unsaid))
 
-    def test_a_refusal_without_a_reason(self) -> None:
+    def test_a_refusal_without_a_reason_is_found(self) -> None:
         refused = L4.plan(region="europe-north1")
         assert not list(refused_means_refusals(L4, refused))
         assert list(refused_means_refusals(L4, replace(L4.plan(), largest_max_model_len=Band(100, 200, 300))))
 
-    def test_a_number_that_is_none(self) -> None:
+    def test_a_number_that_is_not_finite_is_found(self) -> None:
         plan = L4.plan()
         assert list(numbers_are_numbers(L4, replace(plan, cost=replace(plan.cost, run_hours=-1.0)))) == []
         with pytest.raises(ValueError, match="not JSON compliant"):
             list(numbers_are_numbers(L4, replace(plan, speed=replace(plan.speed, ttft_s=Band(0, 1, float("inf"))))))
 
-    def test_a_message_without_a_fix(self) -> None:
+    def test_a_message_without_a_fix_is_found(self) -> None:
         plan = L4.plan()
         assert not list(every_message_says_what_to_do(L4, plan))
         for silent in (Fault("model", "is odd.", "It hangs.", ""), Fault("model", "", "It hangs.", "Take it out.")):
@@ -90,19 +90,21 @@ class TestEachInvariantCanFail:
             (V6E1, "replica_hour", {("tpu.slices", "usd_per_hour_at_most"), ("accelerator", "usd_per_hour")}),
         ],
     )
-    def test_a_price_that_falls(self, case: Case, lines: str, falls: set[tuple[str, str]]) -> None:
+    def test_a_price_that_falls_with_more_replicas_is_found(
+        self, case: Case, lines: str, falls: set[tuple[str, str]]
+    ) -> None:
         plan = case.plan()
         assert not list(more_never_costs_less(case, plan))
         dear = replace(plan.cost, **{lines: 1000 * getattr(plan.cost, lines)})
         seen = list(more_never_costs_less(case, replace(plan, cost=dear)))
         assert all(any(step in one and f"{figure} falls" in one for one in seen) for step, figure in falls), seen
 
-    def test_words_of_bad_arithmetic(self) -> None:
+    def test_words_of_bad_arithmetic_are_found(self) -> None:
         plan = L4.plan(region="europe-north1")
         said = replace(plan, refusals=(Fault("model", "-3.0 GiB are free."),))
         assert [*words_are_words(L4, said)] == ["says '-3.0 GiB'", "says '-3.0 GiB'"]
 
-    def test_a_boundary_that_is_elsewhere(self) -> None:
+    def test_a_boundary_in_another_place_is_found(self) -> None:
         plan = L4.plan(serving__kvCacheDtype="bfloat16", serving__gpuMemoryUtilization=0.5)
         case = replace(L4, typed={"serving.kvCacheDtype": "bfloat16", "serving.gpuMemoryUtilization": 0.5})
         band = plan.largest_max_model_len
@@ -128,5 +130,5 @@ class TestEachInvariantCanFail:
         ("vllmArgs.foo", "Measure before you rely on the numbers above.", []),
     ],
 )
-def test_what_a_fix_tells_to_write_is_read(key: str, fix: str, steps: list[dict[str, Any]]) -> None:
+def test_the_values_that_a_fix_tells_to_write_are_read(key: str, fix: str, steps: list[dict[str, Any]]) -> None:
     assert list(told(Fault(key, "is wrong.", "", fix))) == steps

@@ -174,7 +174,7 @@ def _refused(plan: Plan, width: int, room: int) -> list[Text]:
 
 def _refusal(plan: Plan, fault: Fault, width: int, room: int) -> list[Text]:
     """Return one refusal in at most `room` lines, the last of them what to write."""
-    fix = _cut(_filled("Write", fault.fix or f"See: gemma4 explain {fault.key}", width), room - 2)
+    fix = _cut(_filled("Instead", fault.fix or f"See: gemma4 explain {fault.key}", width), room - 2)
     who = who_set(plan, fault.key)
     whole = _filled("Refused", f"{fault.key}: {fault.fact} {fault.consequence}".rstrip() + who, width, BAD)
     if len(whole) + len(fix) > room:

@@ -140,7 +140,7 @@ class TestRefusals:
     def test_end_with_what_to_write(self, plan: Plan) -> None:
         shown = lines(plan)
         assert len(shown) <= MOST_LINES_REFUSED
-        start = max(number for number, line in enumerate(shown) if line.startswith("Write"))
+        start = max(number for number, line in enumerate(shown) if line.startswith("Instead"))
         assert all(line.startswith("   ") for line in shown[start + 1 :])
         assert (
             "".join(shown[start:]).split()[1:3] == [word for fault in plan.refusals for word in fault.fix.split()][:2]

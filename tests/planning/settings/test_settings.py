@@ -41,7 +41,7 @@ def _snake(name: str) -> str:
 
 
 class TestALaterLayerWins:
-    def test_default_then_recipe_then_profile_then_file_then_command_line(self) -> None:
+    def test_a_value_is_taken_from_the_last_of_default_recipe_profile_file_and_command_line(self) -> None:
         path = "serving.cpuOffloadGb"
         file = {**PAIR, "profile": "latency", "serving": {"cpuOffloadGb": 3}}
         ladder = [
@@ -55,7 +55,7 @@ class TestALaterLayerWins:
             (value, origin) for _, value, origin in ladder
         ]
 
-    def test_only_the_leaf_that_is_written_changes(self) -> None:
+    def test_a_written_value_changes_no_other_value_of_its_group(self) -> None:
         before, after = resolve(PAIR), resolve({**PAIR, "serving": {"maxNumSeqs": 3}})
         changed = {path for path in leaf_paths(after.settings) if value_of(before, path) != value_of(after, path)}
         assert changed == {"serving.maxNumSeqs"}
@@ -72,14 +72,14 @@ class TestALaterLayerWins:
             resolved = resolve(file)
             assert list(resolved.origins) == list(leaf_paths(resolved.settings))
 
-    def test_model_and_accelerator_may_come_from_the_command_line(self) -> None:
+    def test_the_model_and_accelerator_may_come_from_the_command_line(self) -> None:
         resolved = resolve({}, PAIR)
         assert resolved.origins["model"] is Origin.COMMAND_LINE
         assert resolved.recipes
 
 
-class TestNullTakesAValueAway:
-    def test_the_default_stands_again_and_says_so(self) -> None:
+class TestANull:
+    def test_a_null_lets_the_default_stand_again_with_its_origin(self) -> None:
         for file, typed in (
             ({**PAIR, "serving": {"kvCacheDtype": None}}, {}),
             ({**PAIR, "serving": {"kvCacheDtype": "bfloat16"}}, {"serving.kvCacheDtype": None}),
@@ -88,38 +88,38 @@ class TestNullTakesAValueAway:
             assert resolved.settings.serving.kv_cache_dtype == "auto"
             assert resolved.origins["serving.kvCacheDtype"] is Origin.DEFAULT
 
-    def test_an_entry_of_a_map_goes_away(self) -> None:
+    def test_a_null_takes_an_entry_of_a_map_away(self) -> None:
         moe = {"model": "gemma-4-26b-a4b-it", "accelerator": "v6e-4"}
         variable = next(iter(resolve(moe).settings.serving.env))
         resolved = resolve({**moe, "serving": {"env": {variable: None, "OTHER": "1"}}})
         assert dict(resolved.settings.serving.env) == {"OTHER": "1"}
         assert f"serving.env.{variable}" not in resolved.origins
 
-    def test_a_group_without_members_says_nothing(self) -> None:
+    def test_a_group_without_members_changes_nothing(self) -> None:
         assert resolve({**PAIR, "serving": None, "labels": None}).settings == resolve(PAIR).settings
 
-    def test_what_must_be_there_is_missing(self) -> None:
+    def test_a_null_for_the_model_is_a_missing_model(self) -> None:
         with pytest.raises(SettingsError, match=r"^model: is missing"):
             resolve(PAIR, {"model": None})
 
     @pytest.mark.parametrize("path", ["profile", "region", "hfToken", "deletionProtection"])
-    def test_it_works_at_the_first_level_too(self, path: str) -> None:
+    def test_a_null_takes_a_value_of_the_first_level_away(self, path: str) -> None:
         assert resolve({**PAIR, path: None}).settings == resolve(PAIR).settings
         assert resolve(PAIR, {path: None}).settings == resolve(PAIR).settings
 
 
 class TestMaps:
-    def test_entries_of_all_layers_come_together_and_each_keeps_its_origin(self) -> None:
+    def test_the_entries_of_a_map_come_together_from_all_layers_with_their_origins(self) -> None:
         resolved = resolve({**PAIR, "labels": {"team": "ml", "cost": "a"}}, {"labels.cost": "b"})
         assert dict(resolved.settings.labels) == {"team": "ml", "cost": "b"}
         assert resolved.origins["labels.team"] is Origin.STACK_FILE
         assert resolved.origins["labels.cost"] is Origin.COMMAND_LINE
 
-    def test_a_flag_may_carry_a_group_or_a_dot_of_its_own(self) -> None:
+    def test_a_flag_of_vllm_may_carry_a_group_or_a_dot_of_its_own(self) -> None:
         args = {"structured-outputs-config": {"backend": "xgrammar"}, "compilation-config.mode": 3}
         assert resolve({**PAIR, "vllmArgs": args}).settings.vllm_args == args
 
-    def test_a_nested_assignment_reaches_the_entry(self) -> None:
+    def test_an_assignment_to_a_path_reaches_the_entry_of_a_map(self) -> None:
         typed = parse_assignments(["serving.env.A=x", "serving.speculation.method=ngram", "tpu.slices=[blue, green]"])
         settings = resolve({**PAIR, "serving": {"env": {"B": "y"}}}, typed).settings
         assert dict(settings.serving.env) == {"A": "x", "B": "y"}
@@ -129,7 +129,7 @@ class TestMaps:
 
 class TestAllWaysOfWritingMeanTheSame:
     @pytest.mark.parametrize("row", [row for row in LEAVES if row["example"] is not None], ids=lambda row: row["key"])
-    def test_file_command_line_and_pulumi_agree_on_the_example_of_every_setting(
+    def test_the_example_of_every_setting_means_the_same_in_file_command_line_and_pulumi(
         self, row: dict[str, Any], tmp_path: Path
     ) -> None:
         path, example = row["key"], row["example"]
@@ -153,7 +153,7 @@ class TestAllWaysOfWritingMeanTheSame:
         assert resolve(split_config(config)[0]).settings == from_line
 
     @pytest.mark.parametrize("row", [row for row in LEAVES if row["example"] is not None], ids=lambda row: row["key"])
-    def test_a_dotted_name_is_a_member_of_its_group(self, row: dict[str, Any], tmp_path: Path) -> None:
+    def test_a_dotted_key_is_a_member_of_its_group(self, row: dict[str, Any], tmp_path: Path) -> None:
         """As messages spell it, and as `pulumi config set` without --path writes it: as text."""
         path, example = row["key"], PAIR.get(row["key"], row["example"])
         text = example if isinstance(example, str) else json.dumps(example)
@@ -162,7 +162,7 @@ class TestAllWaysOfWritingMeanTheSame:
         assert resolve(read_stack(tmp_path, "mine").settings).settings == resolve({**PAIR, path: example}).settings
         assert resolve({**PAIR, path: example}).origins == resolve(laid_over(PAIR, {path: example})).origins
 
-    def test_a_dotted_name_stands_beside_its_group(self) -> None:
+    def test_a_dotted_key_stands_beside_its_group(self) -> None:
         file = {**PAIR, "serving": {"maxNumSeqs": 7, "speculation.method": "ngram"}, "serving.maxModelLen": "4096"}
         serving = resolve({**file, "serving.env.A": "x"}).settings.serving
         assert (serving.max_num_seqs, serving.max_model_len, serving.speculation.method) == (7, 4096, "ngram")
@@ -180,7 +180,7 @@ class TestAllWaysOfWritingMeanTheSame:
             ),
         ],
     )
-    def test_what_is_set_in_both_ways_is_one_fault(self, twice: dict[str, Any], path: str) -> None:
+    def test_a_value_set_in_both_ways_is_one_fault(self, twice: dict[str, Any], path: str) -> None:
         said = f"{path}: is set twice, once by its dotted name and once under its group. One of the two would win. Keep one."
         for in_file, typed in ((twice, None), ({}, twice)):
             with pytest.raises(SettingsError) as caught:
@@ -188,13 +188,13 @@ class TestAllWaysOfWritingMeanTheSame:
             assert str(caught.value) == said
 
     @pytest.mark.parametrize("key", ["serving.", ".serving", "serving..maxModelLen", "a.b", "."])
-    def test_dots_alone_name_nothing(self, key: str) -> None:
+    def test_a_key_of_dots_alone_is_not_a_setting(self, key: str) -> None:
         with pytest.raises(SettingsError) as caught:
             resolve({**PAIR, key: "x"})
         assert [fault.fact for fault in caught.value.faults] == ["no such setting."]
 
     @pytest.mark.parametrize("key", ["hfToken.secure", "hfToken.x.y"])
-    def test_a_token_under_a_dotted_name_is_a_token_in_clear(self, key: str) -> None:
+    def test_a_token_under_a_dotted_key_is_a_token_in_clear(self, key: str) -> None:
         for value in ("hf_1", {"secure": "hf_1"}):
             with pytest.raises(SettingsError) as caught:
                 resolve({**PAIR, key: value})
@@ -202,21 +202,21 @@ class TestAllWaysOfWritingMeanTheSame:
                 "hfToken: is written in clear."
             ]
 
-    def test_true_is_no_number(self) -> None:
+    def test_a_true_is_not_a_number(self) -> None:
         for path in ("serving.maxModelLen", "serving.maxNumSeqs", "serving.cpuOffloadGb"):
             with pytest.raises(SettingsError, match="true is true or false, not a number"):
                 resolve(PAIR, {path: True})
 
-    def test_a_bare_key_is_the_projects_own_as_for_pulumi(self, tmp_path: Path) -> None:
+    def test_a_key_without_namespace_belongs_to_the_project_as_for_pulumi(self, tmp_path: Path) -> None:
         write_stack(tmp_path, "model: gemma-4-31b-it\naccelerator: g4-8\ngcp:project: my-project")
         file = read_stack(tmp_path, "mine")
         assert (dict(file.settings), dict(file.gcp)) == (BARE, {"project": "my-project"})
 
-    def test_other_programs_namespaces_are_left_alone(self, tmp_path: Path) -> None:
+    def test_the_namespaces_of_other_programs_are_left_alone(self, tmp_path: Path) -> None:
         write_stack(tmp_path, "aws:region: eu-west-1\npulumi:tags: {a: b}\ngcp:zone: us-east5-a", **PAIR)
         assert dict(read_stack(tmp_path, "mine").settings) == PAIR
 
-    def test_a_project_that_only_pulumi_can_read_is_none_here(self, tmp_path: Path) -> None:
+    def test_an_encrypted_project_is_not_known_here(self, tmp_path: Path) -> None:
         write_stack(tmp_path, "gcp:project: {secure: AAABA}\ngcp:region: us-east4", **PAIR)
         assert dict(read_stack(tmp_path, "mine").gcp) == {"region": "us-east4"}
 
@@ -238,7 +238,7 @@ class TestAllWaysOfWritingMeanTheSame:
             st.one_of(st.none(), st.integers(300, 400)),
         ),
     )
-    def test_what_is_laid_over_resolves_as_if_it_had_been_written(
+    def test_assignments_laid_over_a_file_resolve_as_if_they_had_been_written(
         self, file: dict[str, int | None], typed: dict[str, int | None]
     ) -> None:
         tree: dict[str, Any] = dict(PAIR)
@@ -249,7 +249,7 @@ class TestAllWaysOfWritingMeanTheSame:
 
 
 class TestTheModelOfSettings:
-    def test_defaults_alone_are_valid_and_every_one_is_reported(self) -> None:
+    def test_the_defaults_alone_are_valid_and_every_one_is_reported(self) -> None:
         settings = resolve(BARE).settings
         defaults = {row["key"]: row["default"] for row in LEAVES if not row["required"]}
         for path, default in defaults.items():
@@ -295,7 +295,7 @@ class TestAPatternHoldsForTheWholeValue:
             ("serving.chatTemplate", "{{ messages }}"),
         ],
     )
-    def test_what_only_holds_a_good_value_is_refused(self, key: str, value: str) -> None:
+    def test_a_text_around_a_good_value_is_refused(self, key: str, value: str) -> None:
         with pytest.raises(SettingsError) as caught:
             resolve(PAIR, {key: value})
         assert [fault.key for fault in caught.value.faults] == [key]
@@ -312,7 +312,7 @@ class TestAPatternHoldsForTheWholeValue:
             ("serving.chatTemplate", "tools"),
         ],
     )
-    def test_a_good_value_is_taken(self, key: str, value: str) -> None:
+    def test_a_good_value_at_the_edge_of_its_pattern_is_taken(self, key: str, value: str) -> None:
         assert value_of(resolve(PAIR, {key: value}), key) == value
 
 
