@@ -46,7 +46,7 @@ class Outcome:
 
     @property
     def errors(self) -> list[str]:
-        """Our own messages among the diagnostics, one for each time that one is said."""
+        """The messages of gemma4 among the diagnostics, one for each time that one is printed."""
         said = self.output.partition("Diagnostics:")[2]
         return [line.strip() for line in said.splitlines() if line.strip().startswith("error: gemma4:")]
 

@@ -92,7 +92,7 @@ def test_the_whole_life(stack: Engine, google: FakeGoogle, server: FakeVllm) -> 
     assert server.spec_hash in node["metadata"]["gemma4-spec"]
     assert google.tpu.created == 1
 
-    # Expiry: the next up removes the husk, queues anew, and tells gateway, specification and check.
+    # Expiry: the next up removes the ended request, makes a new one, and updates gateway, specification and check.
     before = outputs_of(stack, "TpuQueuedResource")["created"]
     google.tpu.advance(BLUE, to="SUSPENDED")
     renewed = stack.up()

@@ -118,7 +118,7 @@ class FakeStorage:
         return self._object(exchange, match[3])
 
     def _list(self, exchange: Exchange) -> None:
-        """Two objects a page, so that whoever reads only the first page is found out."""
+        """List two objects a page, so that a client that reads only the first page fails."""
         names = sorted(name for name in self.objects if name.startswith(exchange.query.get("prefix", "")))
         start = int(exchange.query.get("pageToken", 0))
         answer: dict[str, Any] = {"kind": "storage#objects"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,12 +14,6 @@ from tests.fakes.google import FakeGoogle
 from tests.fakes.google.client import FakeTime, session
 
 PARENT = "projects/demo-project/locations/us-east4"
-
-
-@pytest.fixture
-def fake() -> Iterator[FakeGoogle]:
-    with FakeGoogle() as running:
-        yield running
 
 
 @pytest.fixture

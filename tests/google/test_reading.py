@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from infra.errors import GoogleError
@@ -11,12 +9,6 @@ from infra.google.logs import LogSource, last_lines
 from infra.google.storage import Bucket
 from tests.fakes.google import FakeGoogle
 from tests.fakes.google.client import session
-
-
-@pytest.fixture
-def fake() -> Iterator[FakeGoogle]:
-    with FakeGoogle() as running:
-        yield running
 
 
 class TestBucket:
@@ -39,7 +31,7 @@ class TestBucket:
         with pytest.raises(GoogleError, match=r"roles/storage\.objectViewer"):
             bucket.read("model/manifest.json")
 
-    def test_what_is_no_json_is_one_sentence(self, fake: FakeGoogle, bucket: Bucket) -> None:
+    def test_what_is_not_json_is_one_sentence(self, fake: FakeGoogle, bucket: Bucket) -> None:
         fake.storage.put_text("weights", "broken", "{")
         with pytest.raises(GoogleError, match="gs://weights/broken is not JSON"):
             bucket.read_json("broken")

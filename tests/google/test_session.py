@@ -28,17 +28,6 @@ PROJECT = "projects/demo-project"
 BUCKET = {"name": "weights"}
 
 
-@pytest.fixture
-def fake() -> Iterator[FakeGoogle]:
-    with FakeGoogle() as running:
-        yield running
-
-
-@pytest.fixture
-def time() -> FakeTime:
-    return FakeTime()
-
-
 def service_account_key(fake: FakeGoogle, **changes: str) -> dict[str, str]:
     """A key file whose token server is the fake; the key itself is made for this test run."""
     return {
@@ -314,7 +303,7 @@ class TestRepetition:
             session(fake).post(Api.STORAGE, "b", BUCKET)
         assert is_ambiguous(caught.value)
 
-    def test_an_answer_that_is_no_json_is_one_sentence(self, fake: FakeGoogle) -> None:
+    def test_an_answer_that_is_not_json_is_one_sentence(self, fake: FakeGoogle) -> None:
         fake.fault("GET", "/crm/", status=200, body=b"<html>proxy</html>")
         with pytest.raises(GoogleError, match="not a JSON object"):
             session(fake).get(Api.RESOURCE_MANAGER, PROJECT)

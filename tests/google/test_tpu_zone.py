@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from infra.google.tpu_zone import TpuZone, zones
 from tests.fakes.google import FakeGoogle
 from tests.fakes.google.client import FakeTime, session
 from tests.fakes.google.tpu import no_capacity
-from tests.fakes.google.wire import Refusal, quota_exceeded
+from tests.fakes.google.wire import ErrorAnswer, quota_exceeded
 
 ZONE = "us-east5-a"
 PARENT = f"projects/demo-project/locations/{ZONE}"
@@ -41,17 +40,6 @@ def request(**changes: Any) -> SliceRequest:
 
 
 BODY = queued_resource_body(request())
-
-
-@pytest.fixture
-def fake() -> Iterator[FakeGoogle]:
-    with FakeGoogle() as running:
-        yield running
-
-
-@pytest.fixture
-def time() -> FakeTime:
-    return FakeTime()
 
 
 @pytest.fixture
@@ -182,7 +170,7 @@ class TestCreation:
     def test_a_zone_that_has_sold_out_is_not_taken_for_a_rate_limit(
         self, fake: FakeGoogle, zone: TpuZone, time: FakeTime
     ) -> None:
-        fake.refuse("POST", "/queuedResources", Refusal(429, no_capacity(ZONE)), times=9)
+        fake.refuse("POST", "/queuedResources", ErrorAnswer(429, no_capacity(ZONE)), times=9)
         with pytest.raises(GoogleError, match=r"no capacity left.*us-east5-b \(setting tpu\.zone\)") as caught:
             zone.create("blue", BODY)
         assert (caught.value.reason, time.pauses) == ("NO_CAPACITY", [])

@@ -1,4 +1,4 @@
-"""Our providers in the very server that Pulumi starts for them: numbers as they arrive there, names that state relies on."""
+"""The providers in the server that Pulumi starts for them: numbers as they arrive there, and what the state keeps of them."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def recover(stack: SliceStack) -> None:
 
 @contextmanager
 def refused(*parts: str) -> Iterator[None]:
-    """One clean error: our own class, one line, and each of `parts` in it."""
+    """One clean error: of the class gemma4, one line, and each of `parts` in it."""
     with pytest.raises(Exception) as caught:  # noqa: PT011  the class is private: what users see of it is its name
         yield
     assert type(caught.value).__qualname__ == "gemma4"
@@ -941,7 +941,7 @@ class TestAFurtherSlice:
         fake.tpu.advance("gemma4-v6e4-green", to="FAILED", error="stock-out")
         stack.up()
         assert stack.done == []
-        green.up()  # removes the husk, makes a new one, is left out meanwhile
+        green.up()  # removes the ended request, makes a new one, is left out meanwhile
         assert (green.done[0], green.output("node", "address")) == ("replace queue", "")
         assert "leaves this slice out" in capfd.readouterr().out
 

@@ -1,4 +1,4 @@
-"""Google Cloud in one process: enough of its REST APIs for the real gcp provider, our clients and the staging job.
+"""Google Cloud in one process: enough of its REST APIs for the gcp provider, the clients of infra/google and the staging job.
 
 Start one with `with FakeGoogle() as fake:` or, as a process of its own, `python -m tests.fakes.google --port N`.
 Everything it keeps is in memory; `leftovers()` says what a `destroy` forgot, `unknown` which requests it did not

@@ -1,4 +1,4 @@
-"""Our own sessions on the fake, in a time of their own: nobody waits, and the pauses are there to be looked at."""
+"""Sessions of infra/google on the fake, with a clock of their own: no test waits, and the pauses can be compared."""
 
 from __future__ import annotations
 

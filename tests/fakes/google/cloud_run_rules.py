@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any, NoReturn
 
-from tests.fakes.google.wire import Refusal
+from tests.fakes.google.wire import ErrorAnswer
 
 # Smallest and largest CPU count and memory in GiB for each accelerator.
 GPU_BOUNDS = {"nvidia-l4": ((4, 16), (8, 32)), "nvidia-rtx-pro-6000": ((20, 80), (44, 176))}
@@ -87,7 +87,7 @@ def _check_quota(body: dict[str, Any], allowed: int) -> None:
     wanted = body["template"].get("scaling", {}).get("maxInstanceCount")
     wanted = wanted or body.get("scaling", {}).get("maxInstanceCount") or 100
     if wanted > allowed:
-        raise Refusal(
+        raise ErrorAnswer(
             400,
             f"Max instances must be set to {allowed} or fewer in order to set GPU requirements. "
             f"Quota violated: NvidiaL4GpuAllocNoZonalRedundancyPerProjectRegion requested: {wanted} allowed: {allowed}",
@@ -122,4 +122,4 @@ def _gib(quantity: str) -> float:
 
 
 def _refuse(field: str, why: str) -> NoReturn:
-    raise Refusal(400, f"Violation in {field}: {why}.")
+    raise ErrorAnswer(400, f"Violation in {field}: {why}.")

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from tests.fakes.google.faults import FaultRule
-from tests.fakes.google.wire import Refusal, Request, Response
+from tests.fakes.google.wire import ErrorAnswer, Request, Response
 
 if TYPE_CHECKING:
     from tests.fakes.google.server import FakeGoogle
@@ -27,7 +27,7 @@ def answer(fake: FakeGoogle, request: Request) -> Response:
     if what == "clear":
         fake.clear()
         return Response({})
-    raise Refusal(404, f"no control {what}")
+    raise ErrorAnswer(404, f"no control {what}")
 
 
 def _read(fake: FakeGoogle, what: str) -> Any:
@@ -42,7 +42,7 @@ def _read(fake: FakeGoogle, what: str) -> Any:
     if what == "state":
         products = {f"{type(one).__name__}": one.resources for one in fake.products}
         return products | {"nodes": fake.tpu.nodes, "objects": sorted("/".join(key) for key in fake.storage.objects)}
-    raise Refusal(404, f"no control {what}")
+    raise ErrorAnswer(404, f"no control {what}")
 
 
 def _call(fake: FakeGoogle, target: str, args: dict[str, Any]) -> Any:
@@ -50,5 +50,5 @@ def _call(fake: FakeGoogle, target: str, args: dict[str, Any]) -> Any:
     name, _, method = target.partition(".")
     product = getattr(fake, name, None)
     if product not in fake.products or method not in product.controls:
-        raise Refusal(404, f"no control {target}")
+        raise ErrorAnswer(404, f"no control {target}")
     return getattr(product, method)(*args.pop("args", ()), **args)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 from urllib.parse import unquote
 
-from tests.fakes.google.wire import Refusal, Request, Response, not_found
+from tests.fakes.google.wire import ErrorAnswer, Request, Response, not_found
 from tests.fakes.google.world import PROJECT_NUMBER, World
 
 Handler = Callable[..., Any]
@@ -120,7 +120,7 @@ def apply_changes(record: dict[str, Any], request: Request) -> None:
 
 def required(query_value: str | None, name: str) -> str:
     if not query_value:
-        raise Refusal(400, f"Missing required parameter: {name}")
+        raise ErrorAnswer(400, f"Missing required parameter: {name}")
     return query_value
 
 

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.fakes.google.wire import Refusal
+from tests.fakes.google.wire import ErrorAnswer
 
 DATA = Path(__file__).with_name("schemas.json")
 ROOTS = {
@@ -51,7 +51,7 @@ def _check(messages: dict[str, dict[str, str]], kind: str, value: Any, at: str) 
         _must_be(dict, value, at)
         for key, item in value.items():
             if key not in messages[kind]:
-                raise Refusal(
+                raise ErrorAnswer(
                     400, f"Invalid JSON payload received. Unknown name \"{key}\" at '{at}': Cannot find field."
                 )
             _check(messages, messages[kind][key], item, f"{at}.{key}".lstrip("."))
@@ -61,7 +61,7 @@ def _check(messages: dict[str, dict[str, str]], kind: str, value: Any, at: str) 
 
 def _must_be(types: type | tuple[type, ...], value: Any, at: str) -> None:
     if not isinstance(value, types) or (isinstance(value, bool) and types not in ((bool,), (object,))):
-        raise Refusal(400, f"Invalid value at '{at}': {json.dumps(value)}")
+        raise ErrorAnswer(400, f"Invalid value at '{at}': {json.dumps(value)}")
 
 
 @cache

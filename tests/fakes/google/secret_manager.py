@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from tests.fakes.google.product import Product, apply_changes, page, required, route
-from tests.fakes.google.wire import Refusal, Request, already_exists, not_found
+from tests.fakes.google.wire import ErrorAnswer, Request, already_exists, not_found
 from tests.fakes.google.world import PROJECT_NUMBER, World
 
 
@@ -82,7 +82,7 @@ class SecretManager(Product):
     def access(self, request: Request, project: str, secret: str, version: str) -> Any:
         found = self._version(project, secret, version)
         if found["state"] != "ENABLED":
-            raise Refusal(400, f"{found['name']} is in {found['state']} state.", canonical="FAILED_PRECONDITION")
+            raise ErrorAnswer(400, f"{found['name']} is in {found['state']} state.", canonical="FAILED_PRECONDITION")
         number = found["name"].rsplit("/", 1)[-1]
         data = self._values[f"projects/{project}/secrets/{secret}/versions/{number}"]
         return {"name": found["name"], "payload": {"data": data}}
@@ -92,7 +92,7 @@ class SecretManager(Product):
         found = self._version(project, secret, version)
         states = {"enable": "ENABLED", "disable": "DISABLED", "destroy": "DESTROYED"}
         if verb not in states:
-            raise Refusal(400, f"Unknown verb {verb}")
+            raise ErrorAnswer(400, f"Unknown verb {verb}")
         found["state"] = states[verb]
         return found
 

@@ -24,10 +24,10 @@ from tests.fakes.google.storage import Storage
 from tests.fakes.google.tpu import Tpu
 from tests.fakes.google.uploads import Uploads
 from tests.fakes.google.watch import Logging, Monitoring
-from tests.fakes.google.wire import Refusal, Request, Response, error_body, expired_token, fingerprint
+from tests.fakes.google.wire import ErrorAnswer, Request, Response, error_body, expired_token, fingerprint
 from tests.fakes.google.world import World
 
-BODY_KEPT = 64 * 1024  # bytes of a body that is no JSON, as kept in `requests`
+BODY_KEPT = 64 * 1024  # bytes of a body that is not JSON, as kept in `requests`
 
 # The gcp provider's keys, and below which path each product answers.
 ENDPOINTS = {
@@ -100,7 +100,7 @@ class FakeGoogle:
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def endpoints(self) -> dict[str, str]:
-        """The `gcp:` settings that send a client, ours or the provider, here."""
+        """The `gcp:` settings with which any client, the gcp provider included, calls this fake."""
         return {key: f"{self.url}/{path}" for key, path in ENDPOINTS.items()}
 
     def settings(self) -> dict[str, str]:
@@ -113,7 +113,7 @@ class FakeGoogle:
         self.rules.append(rule)
         return rule
 
-    def refuse(self, method: str, path: str, refusal: Refusal, *, times: int = 1) -> FaultRule:
+    def refuse(self, method: str, path: str, refusal: ErrorAnswer, *, times: int = 1) -> FaultRule:
         """A fault with one of Google's own bodies, from `wire`."""
         return self.fault(method, path, status=refusal.status, body=refusal.body, times=times)
 
@@ -188,5 +188,5 @@ class FakeGoogle:
 def _refusals_answered(act: Callable[[], Response | None]) -> Response | None:
     try:
         return act()
-    except Refusal as refusal:
+    except ErrorAnswer as refusal:
         return Response(refusal.body, refusal.status)

@@ -8,7 +8,7 @@ import re
 from typing import Any, ClassVar
 
 from tests.fakes.google.product import Product, page, required, route
-from tests.fakes.google.wire import Refusal, Request, Response, already_exists, not_found
+from tests.fakes.google.wire import ErrorAnswer, Request, Response, already_exists, not_found
 from tests.fakes.google.world import PROJECT_NUMBER, World
 
 
@@ -59,7 +59,7 @@ class Storage(Product):
         wanted = request.query.get("ifGenerationMatch")
         current = self.objects.get((bucket, name), {}).get("generation", "0")
         if wanted is not None and wanted != current:
-            raise Refusal(412, "At least one of the pre-conditions you specified did not hold.")
+            raise ErrorAnswer(412, "At least one of the pre-conditions you specified did not hold.")
 
     @route("POST", "b")
     def create(self, request: Request) -> Any:
@@ -92,7 +92,7 @@ class Storage(Product):
     def delete(self, request: Request, bucket: str) -> Any:
         self.known(bucket)
         if any(owner == bucket for owner, _ in self.objects):
-            raise Refusal(409, "The bucket you tried to delete is not empty.", canonical="FAILED_PRECONDITION")
+            raise ErrorAnswer(409, "The bucket you tried to delete is not empty.", canonical="FAILED_PRECONDITION")
         self.remove(bucket)
         return Response(b"", status=204)
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from tests.fakes.google import schemas
 from tests.fakes.google.product import page, required, route
 from tests.fakes.google.tpu_nodes import TpuNodes, check_metadata
-from tests.fakes.google.wire import Refusal, Request, already_exists, not_found, quota_exceeded
+from tests.fakes.google.wire import ErrorAnswer, Request, already_exists, not_found, quota_exceeded
 from tests.fakes.google.world import World
 
 QUEUED = "projects/{project}/locations/{zone}/queuedResources"
@@ -57,7 +57,7 @@ class Tpu(TpuNodes):
         self._deletions: dict[str, str] = {}  # operation to the queued resource that it deletes
 
     def set_limit(self, zone: str, chips: int) -> None:
-        """How many chips all queued resources of a zone may hold together, husks included."""
+        """How many chips all queued resources of a zone may hold together, ended ones included."""
         self.limits[zone] = chips
 
     def state(self, queued: str) -> str:
@@ -152,7 +152,7 @@ class Tpu(TpuNodes):
     def reset(self, request: Request, project: str, zone: str, queued: str) -> Any:
         parent = f"projects/{project}/locations/{zone}"
         if self.known(f"{parent}/queuedResources/{queued}")["state"]["state"] != "SUSPENDED":
-            raise Refusal(400, "Only a SUSPENDED queued resource can be reset.", canonical="FAILED_PRECONDITION")
+            raise ErrorAnswer(400, "Only a SUSPENDED queued resource can be reset.", canonical="FAILED_PRECONDITION")
         self.advance(f"{parent}/queuedResources/{queued}", "WAITING_FOR_RESOURCES")
         return self._answer(request, parent, "reset", f"{parent}/queuedResources/{queued}")
 
@@ -197,20 +197,20 @@ class Tpu(TpuNodes):
         schemas.check("tpu.v2alpha1", "QueuedResource", body)
         specs = body.get("tpu", {}).get("nodeSpec", [])
         if len(specs) != 1 or specs[0].get("parent") != parent or not specs[0].get("nodeId"):
-            raise Refusal(400, "tpu.node_spec must hold one node with this request's parent and a node_id.")
+            raise ErrorAnswer(400, "tpu.node_spec must hold one node with this request's parent and a node_id.")
         node = specs[0].get("node", {})
         if not node.get("runtimeVersion"):
-            raise Refusal(400, "tpu.node_spec.node.runtime_version must be set.")
+            raise ErrorAnswer(400, "tpu.node_spec.node.runtime_version must be set.")
         accelerator = node.get("acceleratorType", "")
         if zone not in self.offers:
-            raise Refusal(400, _bad_request(f'The requested zone "{zone}" is not supported.'))
+            raise ErrorAnswer(400, _bad_request(f'The requested zone "{zone}" is not supported.'))
         if accelerator not in self.offers[zone]:
             why = (
                 f'The requested accelerator configuration for accelerator type, "{accelerator}", could not be found in '
                 f'the zonal accelerator configurations for "{zone}".; the accelerator {accelerator} was not found in '
                 f"zone {zone}"
             )
-            raise Refusal(400, _bad_request(why))
+            raise ErrorAnswer(400, _bad_request(why))
         self._check_model(body)
         check_metadata(node.get("metadata", {}))
         self._check_quota(parent, accelerator, zone)
@@ -219,9 +219,9 @@ class Tpu(TpuNodes):
         """Whether tier and model go together. What no model beside a tier means is not known: here it is STANDARD."""
         model = body.get("provisioningModel", "STANDARD")
         if "spot" in body and model == "STANDARD":
-            raise Refusal(400, f"{model} provisioning model is incompatible with spot requests")
+            raise ErrorAnswer(400, f"{model} provisioning model is incompatible with spot requests")
         if model == "FLEX_START" and (any(tier in body for tier in TIERS) or "runDuration" not in body):
-            raise Refusal(400, "FLEX_START takes a run_duration and no tier.")
+            raise ErrorAnswer(400, "FLEX_START takes a run_duration and no tier.")
 
     def _late(self, body: dict[str, Any], zone: str) -> dict[str, Any]:
         """The error that the operation will end with; empty where the request stands."""
@@ -237,17 +237,17 @@ class Tpu(TpuNodes):
         if zone in self.limits and chips + _chips(accelerator) > self.limits[zone]:
             raise quota_exceeded(QUOTA, zone, self.limits[zone])
 
-    def _undeletable(self, name: str, force: bool) -> Refusal | None:
+    def _undeletable(self, name: str, force: bool) -> ErrorAnswer | None:
         state = self.known(name)["state"]["state"]
         if state == "DELETING":
-            raise Refusal(409, f"Resource '{name}' is being deleted.", canonical="ABORTED")
+            raise ErrorAnswer(409, f"Resource '{name}' is being deleted.", canonical="ABORTED")
         if state == "PROVISIONING":
             self._look(name)
         elif force or state in DELETABLE_WITHOUT_FORCE:
             return None
         allowed = "must be one of [ACCEPTED WAITING_FOR_RESOURCES SUSPENDED FAILED]"
         why = f"DeleteQueuedResource is not supported when state is {state} ({allowed})"
-        return Refusal(400, why, canonical="FAILED_PRECONDITION")
+        return ErrorAnswer(400, why, canonical="FAILED_PRECONDITION")
 
     def _answer(
         self, request: Request, parent: str, verb: str, target: str, *, polls: int | None = None

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from tests.fakes.google import schemas
 from tests.fakes.google.product import Product, page, route
-from tests.fakes.google.wire import Refusal, Request, not_found
+from tests.fakes.google.wire import ErrorAnswer, Request, not_found
 from tests.fakes.google.world import World
 
 NODES = "projects/{project}/locations/{zone}/nodes"
@@ -80,10 +80,10 @@ class TpuNodes(Product):
         schemas.check("tpu.v2alpha1", "Node", body)
         mask = request.query.get("updateMask", "").split(",")
         if not set(mask) <= {"metadata", "labels", "tags", "description"}:
-            raise Refusal(400, f"update_mask {mask} is not supported.")
+            raise ErrorAnswer(400, f"update_mask {mask} is not supported.")
         check_metadata(body.get("metadata", {}))
         if found["state"] != "READY":
-            raise Refusal(400, f"Node is in state {found['state']}.", canonical="FAILED_PRECONDITION")
+            raise ErrorAnswer(400, f"Node is in state {found['state']}.", canonical="FAILED_PRECONDITION")
         found.update({field: body.get(field, {}) for field in mask})
         parent = f"projects/{project}/locations/{zone}"
         metadata = self.about("update", found["name"])
@@ -133,4 +133,4 @@ class TpuNodes(Product):
 def check_metadata(metadata: dict[str, str]) -> None:
     sizes = [len(key.encode()) + len(value.encode()) for key, value in metadata.items()]
     if any(len(value.encode()) > METADATA_VALUE_MAX for value in metadata.values()) or sum(sizes) > METADATA_MAX:
-        raise Refusal(400, "Metadata is too large: 256 KiB a value, 512 KiB in all.")
+        raise ErrorAnswer(400, "Metadata is too large: 256 KiB a value, 512 KiB in all.")

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from tests.fakes.google.product import Product, required, route
 from tests.fakes.google.storage import Storage
-from tests.fakes.google.wire import Refusal, Request, Response, not_found
+from tests.fakes.google.wire import ErrorAnswer, Request, Response, not_found
 from tests.fakes.google.world import World
 
 CHUNK = 256 * 1024  # every piece but the last is a multiple of this, or real Cloud Storage refuses it
@@ -59,7 +59,7 @@ class Uploads(Product):
             del self.sessions[upload_id]
             return self.storage.store(session.bucket, session.name, bytes(session.received), session.metadata)
         if request.body and len(request.body) % CHUNK:
-            raise Refusal(400, f"Chunks must be a multiple of {CHUNK} bytes.")
+            raise ErrorAnswer(400, f"Chunks must be a multiple of {CHUNK} bytes.")
         return _progress(session)
 
     @route("DELETE", "b/{bucket}/o")
@@ -85,7 +85,7 @@ def _parts(request: Request) -> tuple[dict[str, Any], bytes]:
     boundary = re.search(r'boundary="?([^";]+)', request.headers.get("content-type", ""))
     parts = request.body.split(b"--" + boundary[1].encode()) if boundary else []
     if len(parts) != 4:  # nothing, metadata, content, the closing dashes
-        raise Refusal(400, "A multipart upload has two parts")
+        raise ErrorAnswer(400, "A multipart upload has two parts")
     metadata, content = (part.partition(b"\r\n\r\n")[2].removesuffix(b"\r\n") for part in parts[1:3])
     return json.loads(metadata), content
 
@@ -96,7 +96,7 @@ def _range(header: str, length: int) -> tuple[int, int | None]:
         return 0, length
     match = re.fullmatch(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)", header)
     if not match:
-        raise Refusal(400, f"Bad Content-Range: {header}")
+        raise ErrorAnswer(400, f"Bad Content-Range: {header}")
     return int(match[1] or 0), None if match[3] == "*" else int(match[3])
 
 

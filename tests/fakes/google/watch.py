@@ -6,7 +6,7 @@ import re
 from typing import Any, ClassVar
 
 from tests.fakes.google.product import Product, apply_changes, page, route
-from tests.fakes.google.wire import Refusal, Request
+from tests.fakes.google.wire import ErrorAnswer, Request
 from tests.fakes.google.world import World
 
 
@@ -78,17 +78,17 @@ class Logging(Product):
         """Of `generic_node` alone, which is what a slice writes as; the same entry twice is one."""
         body = request.json()
         if not request.token:
-            raise Refusal(401, "Request is missing required authentication credential.")
+            raise ErrorAnswer(401, "Request is missing required authentication credential.")
         shared: dict[str, Any] = {key: body[key] for key in ("logName", "resource") if key in body}
         resource = shared.get("resource", {})
         if resource.get("type") != "generic_node" or set(resource.get("labels", {})) != _NODE_LABELS:
-            raise Refusal(400, "Log entry has an unknown monitored resource, or not its labels.")
+            raise ErrorAnswer(400, "Log entry has an unknown monitored resource, or not its labels.")
         if not re.fullmatch(r"projects/[^/]+/logs/[\w.-]+", shared.get("logName", "")) or not body.get("entries"):
-            raise Refusal(400, "No log entries were written: a name or the entries are missing.")
+            raise ErrorAnswer(400, "No log entries were written: a name or the entries are missing.")
         known = {(entry.get("insertId"), entry["timestamp"]) for entry in self.entries}
         for entry in body["entries"]:
             if entry["severity"] not in _SEVERITIES or not isinstance(entry["jsonPayload"], dict):
-                raise Refusal(400, "Log entry has a field that is none of its own.")
+                raise ErrorAnswer(400, "Log entry has a field that is none of its own.")
             if (entry["insertId"], entry["timestamp"]) not in known:
                 self.entries.append({**shared, "labels": body.get("labels", {}), **entry})
         return {}
@@ -97,7 +97,7 @@ class Logging(Product):
     def list_entries(self, request: Request) -> Any:
         body = request.json()
         if not body.get("resourceNames"):
-            raise Refusal(400, "resource_names is required")
+            raise ErrorAnswer(400, "resource_names is required")
         terms = [_term(term) for term in re.split(r"\s+AND\s+", body.get("filter", "").strip()) if term]
         found = [entry for entry in self.entries if all(_holds(entry, *term) for term in terms)]
         found.sort(key=lambda entry: entry["timestamp"], reverse=body.get("orderBy") == "timestamp desc")
@@ -114,7 +114,7 @@ _SEVERITIES = {"DEFAULT", "DEBUG", "INFO", "NOTICE", "WARNING", "ERROR", "CRITIC
 def _term(term: str) -> tuple[str, str, str]:
     match = re.fullmatch(r'([\w."/-]+)\s*(>=|<=|=|:)\s*"((?:[^"\\]|\\.)*)"', term)
     if not match:
-        raise Refusal(400, f"Unparseable filter: {term}")
+        raise ErrorAnswer(400, f"Unparseable filter: {term}")
     return match[1], match[2], re.sub(r"\\(.)", r"\1", match[3])
 
 

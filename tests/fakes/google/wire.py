@@ -41,9 +41,9 @@ class Request:
         try:
             parsed = json.loads(self.body)
         except ValueError:
-            raise Refusal(400, "Invalid JSON payload received.") from None
+            raise ErrorAnswer(400, "Invalid JSON payload received.") from None
         if not isinstance(parsed, dict):
-            raise Refusal(400, "Invalid JSON payload received. The root must be an object.")
+            raise ErrorAnswer(400, "Invalid JSON payload received. The root must be an object.")
         return parsed
 
 
@@ -59,7 +59,7 @@ class Response:
         return self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
 
 
-class Refusal(Exception):
+class ErrorAnswer(Exception):
     """An answer that is not 2xx, with the body Google would send."""
 
     def __init__(self, status: int, message: str, *, canonical: str = "", details: Sequence[Any] = ()) -> None:
@@ -88,16 +88,16 @@ def error_info(reason: str, **metadata: str) -> dict[str, Any]:
     }
 
 
-def not_found(name: str) -> Refusal:
-    return Refusal(404, f"Resource '{name}' was not found")
+def not_found(name: str) -> ErrorAnswer:
+    return ErrorAnswer(404, f"Resource '{name}' was not found")
 
 
-def already_exists(name: str) -> Refusal:
-    return Refusal(409, f"Resource '{name}' already exists")
+def already_exists(name: str) -> ErrorAnswer:
+    return ErrorAnswer(409, f"Resource '{name}' already exists")
 
 
-def expired_token() -> Refusal:
-    return Refusal(
+def expired_token() -> ErrorAnswer:
+    return ErrorAnswer(
         401,
         "Request had invalid authentication credentials. Expected OAuth 2 access token, login cookie or other valid "
         "authentication credential.",
@@ -105,23 +105,23 @@ def expired_token() -> Refusal:
     )
 
 
-def permission_denied(permission: str, resource: str) -> Refusal:
-    return Refusal(
+def permission_denied(permission: str, resource: str) -> ErrorAnswer:
+    return ErrorAnswer(
         403,
         f"Permission '{permission}' denied on resource '{resource}' (or it may not exist).",
         details=[error_info("IAM_PERMISSION_DENIED", permission=permission, resource=resource)],
     )
 
 
-def service_disabled(service: str, project: str) -> Refusal:
-    return Refusal(
+def service_disabled(service: str, project: str) -> ErrorAnswer:
+    return ErrorAnswer(
         403,
         f"{service} has not been used in project {project} before or it is disabled.",
         details=[error_info("SERVICE_DISABLED", service=service, consumer=f"projects/{project}")],
     )
 
 
-def quota_exceeded(limit: str, place: str, allowed: int = 0) -> Refusal:
+def quota_exceeded(limit: str, place: str, allowed: int = 0) -> ErrorAnswer:
     """The TPU API's own wordings, seen in the field in 2025-08 and 2025-09: one in the message, one in the details."""
     where = f"in {'zone' if 'PerZone' in limit else 'region'} {place}"
     violation = {
@@ -129,11 +129,11 @@ def quota_exceeded(limit: str, place: str, allowed: int = 0) -> Refusal:
         "description": f"Quota '{limit}' exhausted. Limit {allowed} {where}",
     }
     details = [{"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [violation]}]
-    return Refusal(429, f"Quota limit '{limit}' has been exceeded. Limit: {allowed} {where}.", details=details)
+    return ErrorAnswer(429, f"Quota limit '{limit}' has been exceeded. Limit: {allowed} {where}.", details=details)
 
 
-def resource_in_use(name: str, user: str) -> Refusal:
-    refusal = Refusal(400, f"The resource '{name}' is already being used by '{user}'")
+def resource_in_use(name: str, user: str) -> ErrorAnswer:
+    refusal = ErrorAnswer(400, f"The resource '{name}' is already being used by '{user}'")
     refusal.body["error"]["errors"] = [{"reason": "resourceInUseByAnotherResource", "message": str(refusal)}]
     return refusal
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from tests.fakes.google.wire import Refusal, not_found
+from tests.fakes.google.wire import ErrorAnswer, not_found
 
 PROJECT_NUMBER = "123456789012"
 
 
 class World:
-    """Shared by every product. Whoever reads or changes state holds `lock`."""
+    """What all products share. A thread that reads or changes state holds `lock`."""
 
     def __init__(self, project: str, clock: Callable[[], float] = time.time) -> None:
         self.project = project  # the one that PROJECT_NUMBER stands for; any other works as well
@@ -52,7 +52,7 @@ class World:
         """Google refuses a policy that was read before somebody else's change."""
         current = self.policy(resource)
         if policy.get("etag") not in (None, "", current["etag"]):
-            raise Refusal(409, "There were concurrent policy changes. Please retry.", canonical="ABORTED")
+            raise ErrorAnswer(409, "There were concurrent policy changes. Please retry.", canonical="ABORTED")
         bindings = [binding for binding in policy.get("bindings", []) if binding.get("members")]
         stored = {"version": policy.get("version", 1), "etag": self.etag(), "bindings": bindings}
         self.policies[resource] = stored
