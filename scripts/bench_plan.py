@@ -19,8 +19,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 GEMMA4 = (sys.executable, "-c", "from infra.ops.cli import main; main()", "plan")
 COMMANDS = {
-    "gemma4 plan {stack} --no-resources": (*GEMMA4, "{stack}", "--no-resources"),
     "gemma4 plan {stack}": (*GEMMA4, "{stack}"),
+    "gemma4 plan {stack} --full": (*GEMMA4, "{stack}", "--full"),
     "python -c pass": (sys.executable, "-c", "pass"),
     'python -c "import pydantic, typer, rich.table"': (sys.executable, "-c", "import pydantic, typer, rich.table"),
     'python -c "import pulumi_gcp"': (sys.executable, "-c", "import pulumi_gcp"),

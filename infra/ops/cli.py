@@ -13,7 +13,7 @@ import typer
 from typer.exceptions import TyperException
 
 from infra.errors import Gemma4Error, RefusedError, SettingsError
-from infra.ops.terminal.failures import (
+from infra.ops.terminal.error_output import (
     BAD_SETTINGS,
     FAILED,
     REFUSED,

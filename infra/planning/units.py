@@ -48,14 +48,6 @@ class Band:
         """`numerator` divided by this quantity: a price from a rate, a time from a speed."""
         return Band(numerator / self.high, numerator / self.mid, numerator / self.low)
 
-    @property
-    def margin(self) -> str:
-        """The error in words: ±20 %, or −20/+100 % where the sides differ; empty where there is none."""
-        if not self.mid or self.low == self.high:
-            return ""
-        down, up = round(100 * (1 - self.low / self.mid)), round(100 * (self.high / self.mid - 1))
-        return f"±{up} %" if down == up else f"−{down}/+{up} %"
-
 
 def exact(value: float) -> float:
     """Return `value` to twelve digits: what is read off it, or a difference made from it, is that of the plan itself."""
@@ -126,22 +118,16 @@ def read_rate(value: float) -> str:
 
 def read_spread(band: Band, read: Callable[[float], str]) -> str:
     """How far off a prediction may be, in brackets: (±20 %), or its two ends in the words of `read` where they lie
-    unevenly or further apart than a factor of two: ($0.02 to $0.18). Empty where the quantity is exact.
-
-    Its blanks do not break, so that no line ends within it."""
+    unevenly or further apart than a factor of two: ($0.02 to $0.18). Empty where the quantity is exact."""
     down, up = (round(100 * abs(end / band.mid - 1)) if band.mid else 0 for end in (band.low, band.high))
     low, high = read(band.low), read(band.high)
     if low == high:
         return ""
     if down == up and band.high <= 2 * band.low:
-        return f"(±{up}{NO_BREAK}%)"
+        return f"(±{up} %)"
     number, _, unit = low.partition(" ")
     short = number if high.count(" ") == 1 and unit and high.endswith(f" {unit}") else low
-    return f"({short} to {high})".replace(" ", NO_BREAK)
-
-
-NO_BREAK = "\N{NO-BREAK SPACE}"
-"""A blank within a figure: whoever prints text breaks no line there, and prints a plain blank."""
+    return f"({short} to {high})"
 
 
 def counted(number: float, noun: str) -> str:

@@ -8,10 +8,13 @@ from hypothesis import strategies as st
 
 from infra.planning.units import (
     Band,
+    counted,
     parse_duration,
     read_duration,
+    read_minutes,
     read_rate,
     read_seconds,
+    read_spread,
     read_usd,
     spell_duration,
 )
@@ -29,11 +32,30 @@ class TestBand:
             Band(2, 1, 3)
 
     @pytest.mark.parametrize(
-        ("band", "margin"),
-        [(Band.around(10, 0.2), "±20 %"), (Band.around(10, 0.2, error_up=1), "−20/+100 %"), (Band.exactly(3), "")],
+        ("band", "spread"),
+        [
+            (Band.around(10, 0.2), "(±20 %)"),
+            (Band.around(10, 0.5), "(5 to 15)"),
+            (Band.around(10, 0.2, error_up=1), "(8 to 20)"),
+            (Band.around(1000, 0.2, error_up=24), "(800 to 25,000)"),
+            (Band.exactly(3), ""),
+            (Band.exactly(0), ""),
+        ],
     )
-    def test_the_margin_in_words(self, band: Band, margin: str) -> None:
-        assert band.margin == margin
+    def test_the_spread_is_a_percentage_or_two_ends_but_never_a_percentage_of_more_than_a_factor_of_two(
+        self, band: Band, spread: str
+    ) -> None:
+        assert read_spread(band, "{:,.0f}".format) == spread
+
+    def test_two_ends_of_one_unit_name_it_once(self) -> None:
+        assert read_spread(Band(540, 900, 1440), read_minutes) == "(9.0 to 24 min)"
+        assert read_spread(Band(60, 300, 1440), read_minutes) == "(60 s to 24 min)"
+        assert read_spread(Band(0.5, 0.9, 2), read_usd) == "($0.50 to $2.00)"
+
+
+@pytest.mark.parametrize(("number", "said"), [(0, "0 slices"), (1, "1 slice"), (2048, "2,048 slices")])
+def test_a_count_has_its_noun_in_the_right_number(number: int, said: str) -> None:
+    assert counted(number, "slice") == said
 
 
 class TestDurations:

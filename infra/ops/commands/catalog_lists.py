@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from infra.catalog import GIB, Accelerator, Model, catalog
-from infra.ops.terminal.output import print_json
+from infra.ops.terminal.json_output import print_json
 from infra.planning.plan import Plan
 from infra.planning.planner import make_plan
 from infra.planning.report.tables import Column, FittedTable

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from infra.errors import SettingsError
 from infra.ops.commands.explain_terms import choices, known_words, word_rows
-from infra.ops.terminal.output import print_json
+from infra.ops.terminal.json_output import print_json
 from infra.planning.report.tables import Column, FittedTable
 from infra.planning.report.terminal import show
 from infra.planning.settings.declarations import SECRET_KEY

@@ -11,7 +11,7 @@ from infra.catalog import Lock, catalog, write_lock
 from infra.catalog.files import DATA
 from infra.errors import GoogleError, SettingsError
 from infra.google.upstream_versions import image_digest, model_revision
-from infra.ops.terminal.output import print_json
+from infra.ops.terminal.json_output import print_json
 from infra.planning.units import counted
 
 

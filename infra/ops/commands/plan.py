@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from infra.errors import Gemma4Error, SettingsError
 from infra.ops.plan_inputs import CHECKOUT, Planned, plan_stack, project_root, saved_plan
-from infra.ops.terminal.output import print_json
+from infra.ops.terminal.json_output import print_json
 from infra.planning.report.resources import ResourceList
 from infra.planning.settings.stackfile import stack_names
 from infra.planning.units import exact

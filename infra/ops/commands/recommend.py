@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from infra.ops.terminal.output import print_json
+from infra.ops.terminal.json_output import print_json
 from infra.planning.memory.verdict import Verdict
 from infra.planning.performance.speed import reported_peak
 from infra.planning.recommend import Candidate, Need, Recommendation, recommend

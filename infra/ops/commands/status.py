@@ -12,7 +12,7 @@ from typing import Any
 
 from infra.errors import Gemma4Error
 from infra.ops.plan_inputs import plan_stack, project_root
-from infra.ops.terminal.output import print_json
+from infra.ops.terminal.json_output import print_json
 from infra.planning.plan import Plan
 from infra.planning.report.tables import Column, FittedTable
 from infra.planning.report.terminal import show

@@ -10,7 +10,7 @@ from infra.catalog import Accelerator, catalog
 from infra.errors import GoogleError, SettingsError
 from infra.ops.google_access import google_session
 from infra.ops.plan_inputs import plan_stack, project_root
-from infra.ops.terminal.output import camel, print_json
+from infra.ops.terminal.json_output import camel, print_json
 from infra.ops.tpu.ended_requests import EndedRequests, delete_ended_request, find_ended_requests, is_owned
 from infra.ops.tpu.orphans import find_orphans
 from infra.ops.tpu.read_slices import slice_statuses

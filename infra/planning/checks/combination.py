@@ -15,7 +15,7 @@ from infra.planning.server.implementations import implementation_of
 from infra.planning.server.server import IMAGE_TOKENS, VIDEO_TOKENS, Server
 from infra.planning.server.user_flags import UNPLANNED_FLAGS, doubtful_arguments
 from infra.planning.settings.declarations import Settings
-from infra.planning.units import read_usd
+from infra.planning.units import counted, read_usd
 
 
 def check_combination(
@@ -38,7 +38,7 @@ def check_combination(
 def _parallelism(settings: Settings, accelerator: Accelerator) -> Iterator[Fault]:
     parallel = settings.serving.tensor_parallel_size
     if parallel is not None and parallel > accelerator.devices:
-        fact = f"{parallel} is more than the {accelerator.devices} device(s) of {accelerator.id}."
+        fact = f"{parallel} is more than {accelerator.id} has: {counted(accelerator.devices, 'device')}."
         yield Fault(
             "serving.tensorParallelSize",
             fact,

@@ -11,6 +11,7 @@ from infra.planning.server.implementations import implementation_of
 from infra.planning.server.server import IMAGE_TOKENS, Server
 from infra.planning.settings.declarations import Settings
 from infra.planning.settings.resolve import WRITTEN, Origin
+from infra.planning.units import read_rate, read_spread
 
 
 def access_notes(settings: Settings, model: Model) -> Iterator[str]:
@@ -65,12 +66,12 @@ def idle_note(server: Server, knee: int, speed: SpeedModel, origin: Origin) -> I
     there are so many by `origin`: what a recipe says cannot be left out."""
     if knee < 2 * server.max_num_seqs:
         return
-    better, now = speed.tokens_per_second_at(knee), speed.tokens_per_second_at(server.max_num_seqs)
+    more, now = (speed.tokens_per_second_at(at).with_new_prompts for at in (knee, server.max_num_seqs))
     by, instead = ("", ", or leave it out") if origin in WRITTEN else (f", by the {origin},", "")
     yield (
         f"maxNumSeqs {server.max_num_seqs}{by} leaves the card idle: {knee} running requests would fit and give "
-        f"≈ {better.total.mid:,.0f} tok/s in all instead of {now.total.mid:,.0f} (predicted, {better.total.margin}). "
-        f"Write serving.maxNumSeqs: {knee}{instead}."
+        f"≈ {read_rate(more.mid)} tok/s in all {read_spread(more, read_rate)} instead of {read_rate(now.mid)}, "
+        f"with new prompts. Write serving.maxNumSeqs: {knee}{instead}."
     )
 
 

@@ -27,6 +27,9 @@ from infra.planning.server.server import Server
 from infra.planning.settings.declarations import MOST_SEQS, Settings
 from infra.planning.settings.resolve import Origin
 
+QUOTAS_PAGE = "https://console.cloud.google.com/iam-admin/quotas"
+"""Where a project's quotas are shown, and more is asked for."""
+
 
 @dataclass(frozen=True)
 class Place:
@@ -222,6 +225,10 @@ class Platform(ABC, Generic[DeploymentT]):
     def offered_places(self, settings: Settings, accelerator: Accelerator) -> Sequence[str]:
         """Return the places to choose from, on the terms that the settings ask for."""
         return accelerator.locations
+
+    def steps_before_up(self, stack: str) -> Iterable[str]:
+        """Return the commands that are worth typing before the first `pulumi up` of a stack here."""
+        return ()
 
     def chosen_settings(self, settings: Settings) -> Iterable[str]:
         """Return the paths of settings without a value for which `deployment` chooses one."""

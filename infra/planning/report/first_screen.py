@@ -7,7 +7,7 @@ refused one MOST_LINES_REFUSED, and ends with what to write. Everything else is 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from rich.text import Text
 
@@ -19,7 +19,7 @@ from infra.planning.report.next_steps import next_command, steps_before_up
 from infra.planning.report.rows import BAD, GOOD, WARNING, quota_amount, then, title, who_set
 from infra.planning.report.terminal import unbroken
 from infra.planning.units import (
-    NO_BREAK,
+    Band,
     counted,
     read_duration,
     read_minutes,
@@ -63,14 +63,14 @@ def _rows(plan: Plan) -> Iterator[tuple[str, str, str]]:
     yield "Price", _price(plan), ""
     million, running = cost.usd_per_million_new_prompts, f"{counted(cost.planned_requests, 'new prompt')}"
     price = f"{_about(read_usd(million.mid))}/million output tokens"
-    yield "", f"{price} with {running} {read_spread(million, read_usd)}", ""
+    yield "", f"{price} with {running} {_band(million, read_usd)}", ""
     alone, planned = speed.alone.with_new_prompts, speed.planned.with_new_prompts
-    first = f"{_about(read_seconds(speed.ttft_s.mid))} {read_spread(speed.ttft_s, read_seconds)}"
-    lone = f"{_about(f'{read_rate(alone.mid)} tok/s')} alone {read_spread(alone, read_rate)}"
+    first = f"{_about(read_seconds(speed.ttft_s.mid))} {_band(speed.ttft_s, read_seconds)}"
+    lone = f"{_about(f'{read_rate(alone.mid)} tok/s')} alone {_band(alone, read_rate)}"
     yield "Speed", f"{lone}, first token {first}", ""
     together = f"{_about(f'{read_rate(planned.mid)} tok/s')} with {counted(speed.planned.requests, 'new prompt')}"
     cached = _about(read_rate(speed.planned.total.mid))
-    yield "", f"{together} {read_spread(planned, read_rate)}, cached {cached}", ""
+    yield "", f"{together} {_band(planned, read_rate)}, cached {cached}", ""
     if capacity.fits:
         length = plan.settings.workload.prompt_tokens + plan.settings.workload.output_tokens
         longest = f"{capacity.concurrency:,.0f} of {plan.server.max_model_len:,}"
@@ -91,15 +91,28 @@ def _rows(plan: Plan) -> Iterator[tuple[str, str, str]]:
 
 def _about(figure: str) -> str:
     """Return a predicted figure, marked as one."""
-    return f"≈ {figure}".replace(" ", NO_BREAK)
+    return _whole(f"≈ {figure}")
+
+
+def _band(band: Band, read: Callable[[float], str]) -> str:
+    return _whole(read_spread(band, read))
+
+
+def _whole(figure: str) -> str:
+    """Return a figure within which no line ends."""
+    return figure.replace(" ", _NO_BREAK)
+
+
+_NO_BREAK = "\N{NO-BREAK SPACE}"
+"""Printed as a plain blank."""
 
 
 def _fits(plan: Plan) -> str:
     memory = plan.memory
-    answer = "yes" if plan.fits is Verdict.FITS else "perhaps, by the errors of the prediction"
+    answer = "yes" if plan.fits is Verdict.FITS else "perhaps"
     device = " a device" if plan.server.tensor_parallel > 1 else ""
     spread = f"(±{(memory.kv.high - memory.kv.low) / 2 / GIB:.1f})"
-    weights = f"weights {memory.weights.mid / GIB:.1f} of {memory.cap_bytes / GIB:.1f}{NO_BREAK}GiB{device}"
+    weights = f"weights {memory.weights.mid / GIB:.1f} of {memory.cap_bytes / GIB:.1f}{_NO_BREAK}GiB{device}"
     return f"{answer}: {weights}, {memory.kv.mid / GIB:.1f} {spread} for the KV cache"
 
 
@@ -116,29 +129,28 @@ def _price(plan: Plan) -> str:
 
 def _start(plan: Plan) -> str:
     start = plan.startup
-    from_zero = f"{_about(read_duration(start.from_zero.mid))} from zero {read_spread(start.from_zero, read_minutes)}"
-    return f"{from_zero}{then(plan, start.first_deploy.mid)}".replace("≈ ", f"≈{NO_BREAK}")
+    from_zero = f"{_about(read_duration(start.from_zero.mid))} from zero {_band(start.from_zero, read_minutes)}"
+    return f"{from_zero}{then(plan, start.first_deploy.mid)}".replace("≈ ", f"≈{_NO_BREAK}")
 
 
 def _quotas(plan: Plan) -> str:
     """Return what counts at each place, and what a new project usually has where anybody knows."""
     places: dict[str, list[str]] = {}
     for need in plan.quotas:
-        usual = "" if need.quota.default is None else f" (usual{NO_BREAK}{need.quota.default:,g})"
-        places.setdefault(need.place, []).append(quota_amount(need).replace(" ", NO_BREAK) + usual)
+        usual = "" if need.quota.default is None else f" (usual{_NO_BREAK}{need.quota.default:,g})"
+        places.setdefault(need.place, []).append(_whole(quota_amount(need)) + usual)
     return "; ".join(f"{', '.join(amounts)} in {place}" for place, amounts in places.items())
 
 
 def _more(plan: Plan) -> str:
-    notes = counted(len(plan.notes), "note")
-    return f"{notes}: --notes; the rest: --full, or alone --command, --resources"
+    return f"--notes ({len(plan.notes)}), --command, --resources, --full; gemma4 explain WORD"
 
 
 def step_lines(plan: Plan) -> Iterator[Text]:
     """Yield a blank line, then what to type: one command a line, never broken, for they are pasted."""
     yield Text()
     if steps := steps_before_up(plan):
-        yield Text("Before, with your own words for those in capitals:", style="bold")
+        yield Text("To do first (fill in the words in capitals):", style="bold")
         yield unbroken(f"  {step}" for step in steps)
     if plan.accelerator.deployable:
         yield Text.assemble(("Next: ", "bold"), next_command(plan))
@@ -186,15 +198,15 @@ def _filled(name: str, said: str, width: int, style: str = "", *, indent: int = 
     """Return a name and its line in as many lines as it takes; bands are dim."""
     lines = []
     for number, line in enumerate(textwrap.wrap(said, max(width - indent, 20), break_on_hyphens=False)):
-        label = Text(name.ljust(indent) if not number else " " * indent, style=f"bold {style}".rstrip())
+        label = "" if number else name
         body = Text(line)
         body.highlight_regex(_BAND, "dim")
-        body.plain = line.replace(NO_BREAK, " ")
-        lines.append(label + body)
+        body.plain = line.replace(_NO_BREAK, " ")
+        lines.append(Text.assemble((label.ljust(indent), f"bold {style}".rstrip()), body))
     return lines
 
 
-_BAND = rf"\([^() ]*{NO_BREAK}[^() ]*\)"
+_BAND = rf"\(±[^() ]*\)|\([^() ]*{_NO_BREAK}[^() ]*\)"
 
 
 def _clipped(name: str, said: str, width: int) -> Text:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from infra.catalog import Platform, catalog
+from infra.catalog import catalog
 from infra.planning.plan import Plan
-from infra.planning.platforms.cloud_run.quota_checks import WHERE
+from infra.planning.platforms.base import QUOTAS_PAGE
 from infra.planning.report.rows import quota_amount
 
 
@@ -34,11 +34,10 @@ def _steps(plan: Plan) -> Iterator[str]:
         yield f"pulumi config set --path 'gemma4:access.invokers[0]' user:CALLER -s {stack}"
     if loose := _pins(plan):
         yield f"gemma4 pin {' '.join(loose)}"
-    if plan.accelerator.platform is Platform.TPU_QUEUED_RESOURCE:
-        yield f"gemma4 zones {stack}"
+    yield from plan.platform.steps_before_up(stack)
     if beyond := [need for need in plan.quotas if need.beyond_default()]:
         amounts = ", ".join(quota_amount(need) for need in beyond)
-        yield f"# ask for {amounts}: {WHERE}"
+        yield f"# ask for {amounts}: {QUOTAS_PAGE}"
 
 
 def _pins(plan: Plan) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from infra.catalog import GIB
 from infra.planning.memory.verdict import Verdict
@@ -14,8 +14,6 @@ from infra.planning.report.resources import ResourceList, ResourceRow
 from infra.planning.server.server import Server
 from infra.planning.settings.resolve import Origin
 from infra.planning.units import (
-    NO_BREAK,
-    Band,
     counted,
     read_duration,
     read_minutes,
@@ -157,7 +155,7 @@ def _capacity(plan: Plan) -> Iterator[str]:
     if not capacity.fits:
         yield f"less than one request of {plan.server.max_model_len:,} at the likeliest size: vLLM would not start"
         return
-    spread = _spread(plan.kv_tokens, "{:,.0f}".format)
+    spread = read_spread(plan.kv_tokens, "{:,.0f}".format)
     yield " ".join(filter(None, (f"≈ {capacity.tokens:,} tokens", spread, _counted(plan.server))))
     running = plan.speed.planned.requests
     runs = f"runs {most:,}" if running == most else f"runs {running:,} of maxNumSeqs {most:,}"
@@ -178,28 +176,24 @@ def _speed(plan: Plan) -> Iterator[str]:
     speed = plan.speed
     alone, planned = speed.alone, speed.planned
     yield (
-        f"≈ {read_rate(alone.with_new_prompts.mid)} tok/s alone {_spread(alone.with_new_prompts, read_rate)}, "
+        f"≈ {read_rate(alone.with_new_prompts.mid)} tok/s alone {read_spread(alone.with_new_prompts, read_rate)}, "
         f"≈ {read_rate(planned.with_new_prompts.mid)} tok/s with {planned.requests:,} running "
-        f"{_spread(planned.with_new_prompts, read_rate)}: each with a new prompt of {speed.prompt_tokens:,} and an answer "
+        f"{read_spread(planned.with_new_prompts, read_rate)}: each with a new prompt of {speed.prompt_tokens:,} and an answer "
         f"of {speed.output_tokens:,}"
     )
     yield (
-        f"where the prompts are cached, ≈ {read_rate(alone.total.mid)} tok/s {_spread(alone.total, read_rate)} and "
-        f"≈ {read_rate(planned.total.mid)} tok/s {_spread(planned.total, read_rate)}"
+        f"where the prompts are cached, ≈ {read_rate(alone.total.mid)} tok/s {read_spread(alone.total, read_rate)} and "
+        f"≈ {read_rate(planned.total.mid)} tok/s {read_spread(planned.total, read_rate)}"
     )
     yield (
-        f"first token of a new prompt after ≈ {read_seconds(speed.ttft_s.mid)} {_spread(speed.ttft_s, read_seconds)}, "
+        f"first token of a new prompt after ≈ {read_seconds(speed.ttft_s.mid)} {read_spread(speed.ttft_s, read_seconds)}, "
         "without network and images"
     )
 
 
-def _spread(band: Band, read: Callable[[float], str]) -> str:
-    return read_spread(band, read).replace(NO_BREAK, " ")
-
-
 def _start(plan: Plan) -> Iterator[str]:
     start = plan.startup
-    spread = _spread(start.from_zero, read_minutes)
+    spread = read_spread(start.from_zero, read_minutes)
     yield f"≈ {read_duration(start.from_zero.mid)} from zero {spread}{then(plan, start.first_deploy.mid)}"
     if (probe := plan.deployment.startup_probe) is not None:
         yield f"the probe allows {read_duration(probe.window_s)}: GET {probe.path} every {probe.period_s} s"
@@ -239,8 +233,8 @@ def _cost(plan: Plan) -> Iterator[str]:
     yield f"{hourly} · {read_usd(cost.usd_per_month_idle)}/month idle"
     new, cached = cost.usd_per_million_new_prompts, cost.usd_per_million_planned
     yield (
-        f"≈ {read_usd(new.mid)} per million output tokens with {cost.planned_requests:,} running {_spread(new, read_usd)}, "
-        f"each with a new prompt; where the prompts are cached, ≈ {read_usd(cached.mid)} {_spread(cached, read_usd)}, "
+        f"≈ {read_usd(new.mid)} per million output tokens with {cost.planned_requests:,} running {read_spread(new, read_usd)}, "
+        f"each with a new prompt; where the prompts are cached, ≈ {read_usd(cached.mid)} {read_spread(cached, read_usd)}, "
         f"≈ {read_usd(cost.usd_per_million_alone.mid)} alone"
     )
     if cost.usd_per_run is not None and cost.run_hours is not None:

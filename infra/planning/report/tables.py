@@ -44,7 +44,7 @@ class FittedTable:
             kept.remove(max(spare, key=lambda index: self.columns[index].spare))
         yield self._table(kept, least, gap)
         if left_out := [_plain(column.name) for index, column in enumerate(self.columns) if index not in kept]:
-            yield Text(f"Left out at this width: {', '.join(left_out)}.", style="dim")
+            yield Text(f"Not shown at this width: {', '.join(left_out)}.", style="dim")
 
     def _least(self, console: Console, index: int) -> int:
         column = self.columns[index]

@@ -37,10 +37,10 @@ def test_no_figure_is_cut_or_left_out_at_any_width(width: int) -> None:
 def test_columns_go_by_their_rank_and_are_named() -> None:
     wide, middle, narrow = (shown(FittedTable(COLUMNS, ROWS), width) for width in (80, 58, 40))
     assert "us-east4" in "".join(wide)
-    assert ("us-east4" in "".join(middle), middle[-1]) == (False, "Left out at this width: where.")
+    assert ("us-east4" in "".join(middle), middle[-1]) == (False, "Not shown at this width: where.")
     assert "gemma-4-12b-it-qat-w4a16" in "".join(middle)
     assert "gemma-4-12b-it-qat-w4a16" not in "".join(narrow)
-    assert narrow[-1] == "Left out at this width: model, where."
+    assert narrow[-1] == "Not shown at this width: model, where."
 
 
 def test_a_table_that_can_spare_nothing_becomes_a_card_a_row_with_all_of_it() -> None:

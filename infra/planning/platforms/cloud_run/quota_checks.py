@@ -10,10 +10,9 @@ from collections.abc import Iterator, Sequence
 
 from infra.catalog import CloudRunLimits
 from infra.errors import Fault
-from infra.planning.platforms.base import QuotaNeed
+from infra.planning.platforms.base import QUOTAS_PAGE, QuotaNeed
 
 MEMORY, CPU = "MemAllocPerProjectRegion", "CpuAllocPerProjectRegion"
-WHERE = "https://console.cloud.google.com/iam-admin/quotas"
 
 
 def check_quotas(needs: Sequence[QuotaNeed], limits: CloudRunLimits, max_instances: int) -> Iterator[Fault]:
@@ -26,7 +25,7 @@ def check_quotas(needs: Sequence[QuotaNeed], limits: CloudRunLimits, max_instanc
     fewer = min(int(max_instances * (need.quota.default or 0) // need.amount) for need in beyond)
     fact = f"{amounts} in {beyond[0].place}; a new project was seen to have {usual}."
     consequence = "With no more than that, Cloud Run refuses the service after images and weights are in place."
-    fix = f"Before the first up, look at {WHERE} and ask for more"
+    fix = f"Before the first up, look at {QUOTAS_PAGE} and ask for more"
     if max_instances == 1:
         smaller = [f"leave {key} out" for key in _enlarged(beyond, limits)]
         yield Fault("accelerator", f"one instance needs {fact}", consequence, f"{', or '.join([fix, *smaller])}.")

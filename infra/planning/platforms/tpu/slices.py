@@ -15,7 +15,7 @@ from infra.planning.performance.startup import StartupEstimate
 from infra.planning.platforms.base import Deployment, QuotaNeed
 from infra.planning.settings.cidr import neighbour
 from infra.planning.settings.declarations import Provisioning, Settings
-from infra.planning.units import NO_BREAK, parse_duration, read_duration, read_minutes, read_spread, read_usd
+from infra.planning.units import parse_duration, read_duration, read_minutes, read_spread, read_usd
 
 SLICE_NAMES = ("blue", "green", "red", "amber", "violet", "teal", "pink", "grey")
 """Names for slices that nobody named, as many as tpu.slices takes."""
@@ -124,7 +124,7 @@ class SlicesPlan(Deployment):
         )
         yield f"machines in {self.subnet_cidr}, the range beside the gateway's {settings.network.subnet_cidr}"
         yield f"the gateway admits {self.gateway.in_flight_limit} requests at once, and answers 429 to the next"
-        spread = read_spread(startup.restart, read_minutes).replace(NO_BREAK, " ")
+        spread = read_spread(startup.restart, read_minutes)
         one = f"≈ {read_duration(startup.restart.mid)} {spread}"
         if self.replicas == 1:
             yield f"a changed flag is an outage of {one}: the server loads and compiles anew"

@@ -64,7 +64,7 @@ def misused(error: TyperException, words: Sequence[str]) -> int:
     if not words or error.message.startswith("Usage:"):
         print(error.message, file=sys.stderr)
         return BAD_SETTINGS
-    from infra.ops.terminal.mistyped import usage_fault
+    from infra.ops.terminal.usage_errors import usage_fault
 
     fault = usage_fault(error, words)
     if "--json" in words:
@@ -83,7 +83,7 @@ def misused(error: TyperException, words: Sequence[str]) -> int:
 def report(error: Gemma4Error, faults: Sequence[Fault], verdict: str, code: int, words: Sequence[str]) -> int:
     """Print an error, as data where `words` ask for data, and return the exit code."""
     if "--json" in words:
-        from infra.ops.terminal.output import print_json
+        from infra.ops.terminal.json_output import print_json
 
         listed = [{"key": f.key, "fact": f.fact, "consequence": f.consequence, "fix": f.fix} for f in faults]
         print_json({"verdict": verdict, "error": str(error), "faults": listed})
