@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import pulumi
 from pulumi.runtime.config import CONFIG, is_config_secret
 
+from infra.components.shared.secret_values import Secrets
 from infra.errors import Fault, RefusedError, SettingsError
 from infra.planning.plan import Plan
 from infra.planning.planner import make_plan
 from infra.planning.settings.declarations import SECRET_KEY
 from infra.planning.settings.stackfile import NAMESPACE, split_config
-
-
-@dataclass(frozen=True)
-class Secrets:
-    """Secret values of the stack; never part of the Plan."""
-
-    hf_token: pulumi.Output[str] | None
 
 
 def load() -> tuple[Plan, Secrets]:

@@ -28,6 +28,26 @@ class ImageRef:
 
 
 @dataclass(frozen=True)
+class RepositoryPlan:
+    """How long the stack's Artifact Registry repository keeps images."""
+
+    keep_versions: int = 3
+    """The latest ones are never deleted."""
+    delete_after_s: int = 30 * 86_400
+
+
+@dataclass(frozen=True)
+class StagingPlan:
+    """The job that copies the weights from Hugging Face into the stack's bucket, once."""
+
+    cpu: int = 2
+    memory_gib: int = 1
+    timeout_s: int = 6 * 3600
+    retries: int = 0
+    """The resource that runs the job repeats it where that can help: a retry of the job would repeat a wrong token, too."""
+
+
+@dataclass(frozen=True)
 class WeightSet:
     """One checkpoint to stage: the repository, its revision, and its folder in the bucket."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from infra.catalog import Accelerator, Architecture, Model, Recipe
 from infra.errors import Fault
-from infra.planning.artifacts import ImageRef, WeightSet
+from infra.planning.artifacts import ImageRef, RepositoryPlan, StagingPlan, WeightSet
 from infra.planning.cost.estimate import CostEstimate
 from infra.planning.memory.budget import MemoryBudget
 from infra.planning.memory.kv_cache import KvCapacity
@@ -47,6 +47,9 @@ class Plan:
     """By role: serving, staging, gateway."""
     weights: tuple[WeightSet, ...]
     """The model, then its assistant where one is used."""
+    staging: StagingPlan | None
+    """What copies the weights; None where no bucket of the stack's own is filled."""
+    repository: RepositoryPlan
     server: Server
     """What vLLM will really use, once every default is resolved."""
     command: Command

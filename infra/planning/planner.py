@@ -8,7 +8,7 @@ from typing import Any
 
 from infra.catalog import Accelerator, Architecture, Assistant, Catalog, Model, Profile, catalog
 from infra.errors import Fault, Findings, SettingsError
-from infra.planning.artifacts import images_of, unpinned, weights_of
+from infra.planning.artifacts import RepositoryPlan, StagingPlan, images_of, unpinned, weights_of
 from infra.planning.checks.combination import check_combination, check_idle_devices
 from infra.planning.checks.ignored import profile_without_effect, without_effect
 from infra.planning.checks.notes import (
@@ -98,6 +98,7 @@ class _Planner:
         self.names = names_of(stack, project, self.settings.weights.bucket)
         self.images = images_of(self.settings, self.accelerator, self.names, self.region, facts, self.platform.images)
         self.weights = weights_of(self.settings, self.model, self.assistant, facts)
+        self.staging = StagingPlan() if self.settings.weights.staged else None
         self.origins = dict(resolved.origins)
         self.notes: list[str] = []
 
@@ -156,6 +157,8 @@ class _Planner:
             labels=own_labels(self.stack, self.settings),
             images=self.images,
             weights=self.weights,
+            staging=self.staging,
+            repository=RepositoryPlan(),
             server=server,
             command=self._command(server),
             memory=budget,
@@ -280,14 +283,14 @@ class _Planner:
 
     def _cost(self, speed: SpeedEstimate, deployment: Deployment) -> CostEstimate:
         """Price what is deployed, and what is kept in the region: bucket, images, token, and the one-time copy."""
-        own, size = self.settings.weights.staged, sum(one.size_bytes for one in self.weights)
+        size, job = sum(one.size_bytes for one in self.weights), self.staging
         kept = Kept(
             region=self.region,
-            bucket_bytes=size if own else 0,
+            bucket_bytes=size if job else 0,
             image_bytes=IMAGE_BYTES,
             secret_versions=1 if self.settings.hf_token else 0,
         )
-        staging = StagingJob(self.region, estimate_staging(size).mid, 2, 1) if own else None
+        staging = StagingJob(self.region, estimate_staging(size).mid, job.cpu, job.memory_gib) if job else None
         return estimate_cost(
             self.facts, deployment, kept=kept, alone=speed.alone, planned=speed.planned, staging=staging
         )

@@ -22,6 +22,6 @@ def test_it_creates_what_the_plan_lists_and_shows_the_plan_once(tmp_path: Path, 
     outcome = made.preview()
     planned = plan_stack(stack, root=made.project)
     assert outcome.summary == {"to create": len(list_resources(planned).rows)}
-    assert outcome.output.count("Capacity   ") == 1
+    assert outcome.output.count("Capacity  ") == 1
     assert "warning:" not in outcome.output, "the engine has none of its own; the plan's stand in its rows"
     assert google.unknown == []

@@ -28,15 +28,11 @@ from pulumi_gcp.cloudrunv2 import (
     ServiceTemplateVpcAccessNetworkInterfaceArgs,
 )
 
-from infra.components.shared.foundation import Foundation
 from infra.components.shared.network import Network
 from infra.components.shared.private_service import PrivateServiceArgs, callers, private_service
 from infra.planning.plan import Plan
 from infra.planning.platforms.cloud_run.instances import InstancesPlan, limits_of
 from infra.planning.server.command import PORT
-
-_HEALTH = "/health"
-_MOUNT_OPTIONS = ("uid=1001", "gid=1001", "metadata-cache-ttl-secs=-1", "enable-buffered-read=true")
 
 
 @dataclass(frozen=True)
@@ -46,7 +42,11 @@ class GpuServiceArgs:
     plan: Plan
     instances: InstancesPlan
     image: pulumi.Output[str]
-    foundation: Foundation
+    account: gcp.serviceaccount.Account
+    """The server's own identity."""
+    invoker: gcp.serviceaccount.Account
+    token_secret: pulumi.Output[str] | None
+    """Resource name of the secret with the Hugging Face token; None where the server needs none."""
     network: Network | None
     bucket: pulumi.Output[str] | None
     ready: Sequence[pulumi.Resource]
@@ -65,7 +65,7 @@ class GpuService(pulumi.ComponentResource):
         self._args, self._plan = args, args.plan
         asked = PrivateServiceArgs(
             plan=args.plan,
-            foundation=args.foundation,
+            invoker=args.invoker,
             description=f"{args.plan.model.title} by vLLM {args.plan.server.image_version or ''}".rstrip(),
             template=self._template(),
             ready=args.ready,
@@ -78,7 +78,7 @@ class GpuService(pulumi.ComponentResource):
     def _template(self) -> ServiceTemplateArgs:
         limits, instance = limits_of(self._plan.accelerator), self._args.instances
         return ServiceTemplateArgs(
-            service_account=self._args.foundation.runtime.email,
+            service_account=self._args.account.email,
             labels=dict(self._plan.labels),
             execution_environment="EXECUTION_ENVIRONMENT_GEN2",
             node_selector=ServiceTemplateNodeSelectorArgs(accelerator=limits.accelerator),
@@ -94,7 +94,8 @@ class GpuService(pulumi.ComponentResource):
         )
 
     def _container(self) -> ServiceTemplateContainerArgs:
-        command, instance, probe = self._plan.command, self._args.instances, self._args.instances.probe
+        command, instance = self._plan.command, self._args.instances
+        probe, ready = instance.probe, instance.readiness_probe
         words = [*command.wrapper, *command.argv]
         return ServiceTemplateContainerArgs(
             name="vllm",
@@ -104,21 +105,25 @@ class GpuService(pulumi.ComponentResource):
             envs=self._environment(),
             ports=ServiceTemplateContainerPortsArgs(name="http1", container_port=PORT),
             resources=ServiceTemplateContainerResourcesArgs(
-                limits={"cpu": str(instance.cpu), "memory": f"{instance.memory_gib}Gi", "nvidia.com/gpu": "1"},
+                limits={
+                    "cpu": str(instance.cpu),
+                    "memory": f"{instance.memory_gib}Gi",
+                    "nvidia.com/gpu": str(instance.accelerator.devices),
+                },
                 cpu_idle=False,  # instance-based billing, which a GPU needs
             ),
             startup_probe=ServiceTemplateContainerStartupProbeArgs(
-                http_get=ServiceTemplateContainerStartupProbeHttpGetArgs(path=_HEALTH, port=PORT),
+                http_get=ServiceTemplateContainerStartupProbeHttpGetArgs(path=probe.path, port=PORT),
                 initial_delay_seconds=probe.initial_delay_s,
                 period_seconds=probe.period_s,
                 timeout_seconds=probe.timeout_s,
                 failure_threshold=probe.failure_threshold,
             ),
             readiness_probe=ServiceTemplateContainerReadinessProbeArgs(
-                http_get=ServiceTemplateContainerReadinessProbeHttpGetArgs(path=_HEALTH, port=PORT),
-                period_seconds=10,
-                timeout_seconds=5,
-                failure_threshold=3,
+                http_get=ServiceTemplateContainerReadinessProbeHttpGetArgs(path=ready.path, port=PORT),
+                period_seconds=ready.period_s,
+                timeout_seconds=ready.timeout_s,
+                failure_threshold=ready.failure_threshold,
             ),
             volume_mounts=[
                 ServiceTemplateContainerVolumeMountArgs(
@@ -133,8 +138,8 @@ class GpuService(pulumi.ComponentResource):
         plain = [
             ServiceTemplateContainerEnvArgs(name=name, value=value) for name, value in self._plan.command.env.items()
         ]
-        secret = self._args.foundation.token_secret
-        if secret is None or self._args.bucket is not None:
+        secret = self._args.token_secret
+        if secret is None:
             return plain
         reference = ServiceTemplateContainerEnvValueSourceSecretKeyRefArgs(secret=secret, version="latest")
         source = ServiceTemplateContainerEnvValueSourceArgs(secret_key_ref=reference)
@@ -148,7 +153,7 @@ class GpuService(pulumi.ComponentResource):
         if not self._mounted or self._args.bucket is None:
             return None
         bucket = ServiceTemplateVolumeGcsArgs(
-            bucket=self._args.bucket, read_only=True, mount_options=list(_MOUNT_OPTIONS)
+            bucket=self._args.bucket, read_only=True, mount_options=list(self._args.instances.mount_options)
         )
         return [ServiceTemplateVolumeArgs(name="weights", gcs=bucket)]
 

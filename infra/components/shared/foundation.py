@@ -11,14 +11,12 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_gcp as gcp
 
-from infra.catalog import Platform
-from infra.components.shared.grant_names import by_name
+from infra.components.shared.member_grants import by_name
 from infra.planning.plan import Plan
 from infra.planning.units import parse_duration
 from infra.providers.grant_propagation import GrantPropagation, GrantPropagationArgs
 
 _ALWAYS = ("cloudresourcemanager", "iam", "iamcredentials", "run", "artifactregistry", "storage", "compute", "logging")
-_BY_PLATFORM = {Platform.TPU_QUEUED_RESOURCE: ("tpu", "secretmanager")}
 
 
 @dataclass(frozen=True)
@@ -87,10 +85,9 @@ class Foundation(pulumi.ComponentResource):
         )
 
     def _needed(self, args: FoundationArgs) -> list[str]:
-        platform = _BY_PLATFORM.get(args.plan.accelerator.platform, ())
         settings = args.plan.settings
         secrets = args.hf_token is not None or settings.hf_token_secret or settings.images.docker_hub_secret
-        return sorted({*_ALWAYS, *platform, *(("secretmanager",) if secrets else ())})
+        return sorted({*_ALWAYS, *args.plan.platform.apis, *(("secretmanager",) if secrets else ())})
 
     def _api(self, api: str) -> gcp.projects.Service:
         return gcp.projects.Service(

@@ -24,7 +24,6 @@ from pulumi_gcp.cloudrunv2 import (
     ServiceTemplateVpcAccessNetworkInterfaceArgs,
 )
 
-from infra.components.shared.foundation import Foundation
 from infra.components.shared.network import Network
 from infra.components.shared.private_service import PrivateServiceArgs, callers, private_service
 from infra.planning.gateway.limits import GatewayPlan
@@ -38,7 +37,9 @@ class GatewayArgs:
 
     plan: Plan
     gateway: GatewayPlan
-    foundation: Foundation
+    account: gcp.serviceaccount.Account
+    """Its own, without any role."""
+    invoker: gcp.serviceaccount.Account
     network: Network
     addresses: Mapping[str, pulumi.Output[str]]
     ready: Sequence[pulumi.Resource]
@@ -54,25 +55,24 @@ class Gateway(pulumi.ComponentResource):
     def __init__(self, name: str, args: GatewayArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gemma4:components:Gateway", name, {}, opts)
         self._args, self._plan, self._gateway = args, args.plan, args.gateway
-        account = args.foundation.account("gateway", args.plan.names.gateway, "forwards requests; has no role")
         asked = PrivateServiceArgs(
             plan=args.plan,
-            foundation=args.foundation,
+            invoker=args.invoker,
             description=f"gemma4 stack {args.plan.stack}: gateway of the TPU slices",
-            template=self._template(account),
+            template=self._template(),
             ready=args.ready,
         )
         self.service = private_service(self, name, asked)
         self.callable = callers(self, name, asked, self.service)
         self.register_outputs({"url": self.service.uri})
 
-    def _template(self, account: gcp.serviceaccount.Account) -> ServiceTemplateArgs:
+    def _template(self) -> ServiceTemplateArgs:
         gateway, network = self._gateway, self._args.network
         interface = ServiceTemplateVpcAccessNetworkInterfaceArgs(
             network=network.network.id, subnetwork=network.subnet.id
         )
         return ServiceTemplateArgs(
-            service_account=account.email,
+            service_account=self._args.account.email,
             labels=dict(self._plan.labels),
             execution_environment="EXECUTION_ENVIRONMENT_GEN2",
             scaling=ServiceTemplateScalingArgs(

@@ -15,9 +15,6 @@ import pulumi_gcp as gcp
 from infra.components.shared.foundation import Foundation
 from infra.planning.plan import Plan
 
-_KEEP_VERSIONS = 3
-_DELETE_AFTER = "2592000s"  # 30 days
-
 
 @dataclass(frozen=True)
 class ImagesArgs:
@@ -66,13 +63,15 @@ class Images(pulumi.ComponentResource):
                     id="keep-latest",
                     action="KEEP",
                     most_recent_versions=registry.RepositoryCleanupPolicyMostRecentVersionsArgs(
-                        keep_count=_KEEP_VERSIONS
+                        keep_count=self._plan.repository.keep_versions
                     ),
                 ),
                 registry.RepositoryCleanupPolicyArgs(
                     id="delete-old",
                     action="DELETE",
-                    condition=registry.RepositoryCleanupPolicyConditionArgs(tag_state="ANY", older_than=_DELETE_AFTER),
+                    condition=registry.RepositoryCleanupPolicyConditionArgs(
+                        tag_state="ANY", older_than=f"{self._plan.repository.delete_after_s}s"
+                    ),
                 ),
             ],
             # Else one in another region would be kept as a deletion to be done, and be in the way of a move back.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pulumi
 
-from infra.components.shared import vpc
+from infra.components.shared.compute_resource import ComputeResource
 from infra.planning.plan import Plan
 from infra.providers.subnet_cleanup import SubnetCleanup, SubnetCleanupArgs
 
@@ -26,17 +26,21 @@ class NetworkArgs:
 class Network(pulumi.ComponentResource):
     """A VPC with one subnet in the plan's region. What uses the subnet depends on `ready`."""
 
-    network: vpc.Network
-    subnet: vpc.Subnetwork
+    network: ComputeResource
+    subnet: ComputeResource
     ready: list[pulumi.Resource]
 
     def __init__(self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gemma4:components:Network", name, {}, opts)
-        self.network = vpc.Network(
+        self.network = ComputeResource(
+            "network",
             f"{name}-vpc",
-            name=args.plan.names.prefix,
-            description=f"gemma4 stack {args.plan.stack}",
-            opts=pulumi.ResourceOptions(parent=self, depends_on=args.apis),
+            {
+                "name": args.plan.names.prefix,
+                "description": f"gemma4 stack {args.plan.stack}",
+                "autoCreateSubnetworks": False,
+            },
+            pulumi.ResourceOptions(parent=self, depends_on=args.apis),
         )
         cidr = args.plan.settings.network.subnet_cidr
         place = SubnetPlace(args.plan.names.prefix, args.plan.region, cidr, service=args.plan.names.prefix)
@@ -58,19 +62,23 @@ def subnetwork(
     parent: pulumi.Resource,
     prefix: str,
     plan: Plan,
-    network: vpc.Network,
+    network: ComputeResource,
     place: SubnetPlace,
     after: Sequence[pulumi.Resource] = (),
-) -> tuple[vpc.Subnetwork, list[pulumi.Resource]]:
+) -> tuple[ComputeResource, list[pulumi.Resource]]:
     """A subnet from which Google's APIs can be reached without an external address, and what its users depend on."""
-    subnet = vpc.Subnetwork(
+    subnet = ComputeResource(
+        "subnetwork",
         f"{prefix}-subnet",
-        name=place.name,
-        description=f"gemma4 stack {plan.stack}",
-        network=network.id,
-        region=place.region,
-        cidr=place.cidr,
-        opts=pulumi.ResourceOptions(parent=parent, depends_on=list(after)),
+        {
+            "name": place.name,
+            "description": f"gemma4 stack {plan.stack}",
+            "network": network.id,
+            "region": place.region,
+            "ipCidrRange": place.cidr,
+            "privateIpGoogleAccess": True,
+        },
+        pulumi.ResourceOptions(parent=parent, depends_on=list(after)),
     )
     cleanup = SubnetCleanup(
         f"{prefix}-subnet-cleanup",

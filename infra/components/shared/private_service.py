@@ -12,8 +12,7 @@ from typing import Any
 import pulumi
 import pulumi_gcp as gcp
 
-from infra.components.shared.foundation import Foundation
-from infra.components.shared.grant_names import by_name
+from infra.components.shared.member_grants import by_name
 from infra.planning.plan import Plan
 from infra.providers.revision_retry import RevisionRetry, RevisionRetryArgs
 from infra.providers.revision_watch import MARK, RevisionWatch, RevisionWatchArgs
@@ -28,7 +27,7 @@ class PrivateServiceArgs:
     does."""
 
     plan: Plan
-    foundation: Foundation
+    invoker: gcp.serviceaccount.Account
     description: str
     template: gcp.cloudrunv2.ServiceTemplateArgs
     ready: Sequence[pulumi.Resource]
@@ -79,7 +78,7 @@ def callers(
     parent: pulumi.Resource, prefix: str, args: PrivateServiceArgs, service: gcp.cloudrunv2.Service
 ) -> list[pulumi.Resource]:
     """The grants without which the service refuses everybody: the stack's own account's, and the configured members'."""
-    own = args.foundation.invoker
+    own = args.invoker
     names = args.plan.names
     others = by_name(args.plan.settings.access.invokers, without=f"serviceAccount:{names.email(names.invoker)}")
     members: dict[str, pulumi.Input[str]] = {"invoker": own.member}

@@ -31,15 +31,13 @@ from pulumi_gcp.cloudrunv2 import (
 )
 
 from infra.components.shared.foundation import Foundation
-from infra.planning.artifacts import WeightSet
+from infra.planning.artifacts import StagingPlan, WeightSet
 from infra.planning.plan import Plan
 from infra.providers.weights_copy import WeightsCopy, WeightsCopyArgs
 
 ARCHIVE = Path("containers/archive.py")
 _SCRIPT_OBJECT = ".stage/stage.pyz"
 _SCRIPT_MOUNT = "/mnt/script"
-_JOB_TIMEOUT_S = 6 * 3600
-_JOB_RETRIES = 0  # WeightsCopy runs it again where that can help: a retry here would repeat a wrong token, too
 
 
 @dataclass(frozen=True)
@@ -61,13 +59,13 @@ class Weights(pulumi.ComponentResource):
         super().__init__("gemma4:components:Weights", name, {}, opts)
         self._name, self._plan, self._foundation = name, args.plan, args.foundation
         self._stage: bytes = runpy.run_path(str(ARCHIVE))["stage"]()
-        if args.plan.settings.weights.source == "existing":
+        if args.plan.staging is None:
             self.bucket, job = pulumi.Output.from_input(args.plan.names.bucket), None
             waits: list[pulumi.Resource] = []
         else:
             own = self._own_bucket()
             self.bucket = own.name
-            job, waits = self._job(own)
+            job, waits = self._job(own, args.plan.staging)
         copies = [self._copy(number, weights, job, waits) for number, weights in enumerate(args.plan.weights)]
         self.grants = [self._grant("reader", "roles/storage.objectViewer", args.foundation.runtime.member)]
         self.ready = [*copies, *self.grants]
@@ -96,7 +94,9 @@ class Weights(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self),
         )
 
-    def _job(self, bucket: gcp.storage.Bucket) -> tuple[gcp.cloudrunv2.Job, list[pulumi.Resource]]:
+    def _job(
+        self, bucket: gcp.storage.Bucket, staging: StagingPlan
+    ) -> tuple[gcp.cloudrunv2.Job, list[pulumi.Resource]]:
         stager = self._foundation.account("stager", self._plan.names.stager, "copies the weights into the bucket")
         script = gcp.storage.BucketObject(
             f"{self._name}-script",
@@ -116,12 +116,16 @@ class Weights(pulumi.ComponentResource):
             location=self._plan.region,
             labels=dict(self._plan.labels),
             deletion_protection=False,
-            template=JobTemplateArgs(labels=dict(self._plan.labels), task_count=1, template=self._task(bucket, stager)),
+            template=JobTemplateArgs(
+                labels=dict(self._plan.labels), task_count=1, template=self._task(bucket, stager, staging)
+            ),
             opts=pulumi.ResourceOptions(parent=self, depends_on=waits, ignore_changes=["client", "clientVersion"]),
         )
         return job, waits
 
-    def _task(self, bucket: gcp.storage.Bucket, stager: gcp.serviceaccount.Account) -> JobTemplateTemplateArgs:
+    def _task(
+        self, bucket: gcp.storage.Bucket, stager: gcp.serviceaccount.Account, staging: StagingPlan
+    ) -> JobTemplateTemplateArgs:
         volume = JobTemplateTemplateVolumeGcsArgs(bucket=bucket.name, read_only=True)
         container = JobTemplateTemplateContainerArgs(
             name="stage",
@@ -129,14 +133,16 @@ class Weights(pulumi.ComponentResource):
             commands=["python3", f"{_SCRIPT_MOUNT}/{_SCRIPT_OBJECT}"],
             args=stage_arguments(self._plan, self._plan.weights[0]),
             envs=self._token_env(),
-            resources=JobTemplateTemplateContainerResourcesArgs(limits={"cpu": "2", "memory": "1Gi"}),
+            resources=JobTemplateTemplateContainerResourcesArgs(
+                limits={"cpu": str(staging.cpu), "memory": f"{staging.memory_gib}Gi"}
+            ),
             volume_mounts=[JobTemplateTemplateContainerVolumeMountArgs(name="script", mount_path=_SCRIPT_MOUNT)],
         )
         return JobTemplateTemplateArgs(
             service_account=stager.email,
             execution_environment="EXECUTION_ENVIRONMENT_GEN2",
-            timeout=f"{_JOB_TIMEOUT_S}s",
-            max_retries=_JOB_RETRIES,
+            timeout=f"{staging.timeout_s}s",
+            max_retries=staging.retries,
             containers=[container],
             volumes=[JobTemplateTemplateVolumeArgs(name="script", gcs=volume)],
         )

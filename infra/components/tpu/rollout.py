@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pulumi
+import pulumi_gcp as gcp
 
-from infra.components.shared.check_inputs import check_inputs
-from infra.components.shared.foundation import Foundation
 from infra.components.shared.gateway import Gateway
+from infra.components.shared.serving_check_args import serving_check_args
 from infra.components.tpu.slice_metadata import with_log
 from infra.components.tpu.tpu_slice import TpuSlice
 from infra.planning.plan import Plan
@@ -26,7 +26,9 @@ class RolloutArgs:
     """`slices` by name, in the order in which they change; `metadata` is what all their supervisors follow."""
 
     plan: Plan
-    foundation: Foundation
+    invoker: gcp.serviceaccount.Account
+    deployers: Sequence[pulumi.Resource]
+    """The grants with which the check acts as the invoker."""
     gateway: Gateway
     slices: Mapping[str, TpuSlice]
     metadata: Mapping[str, pulumi.Input[str]]
@@ -56,17 +58,15 @@ class Rollout(pulumi.ComponentResource):
             check = ServingCheck(
                 f"{name}-{slice_name}-check",
                 self._expected(slice_name, one),
-                opts=pulumi.ResourceOptions(
-                    parent=self, depends_on=[*args.gateway.callable, *args.foundation.deployers, spec]
-                ),
+                opts=pulumi.ResourceOptions(parent=self, depends_on=[*args.gateway.callable, *args.deployers, spec]),
             )
             last = [check]
         self.register_outputs({})
 
     def _expected(self, slice_name: str, one: TpuSlice) -> ServingCheckArgs:
-        inputs = check_inputs(
+        inputs = serving_check_args(
             self._args.plan,
-            self._args.foundation,
+            self._args.invoker,
             url=self._args.gateway.service.uri,
             path=f"/slices/{slice_name}",
             generation=one.instance,

@@ -49,7 +49,7 @@ class SliceAccess(pulumi.ComponentResource):
             member=account.member,
             opts=pulumi.ResourceOptions(parent=self),
         )
-        from_hub = args.plan.settings.weights.source == "huggingface"
+        from_hub = args.plan.settings.weights.from_hub
         token = args.foundation.let_read_token("runtime", account) if from_hub else []
         grants: list[pulumi.Resource] = [pull, log, *token]
         self.ready = [*grants, args.foundation.settled("slices", [account, *grants])]

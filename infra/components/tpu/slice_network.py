@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pulumi
 
-from infra.components.shared import vpc
+from infra.components.shared.compute_resource import ComputeResource
 from infra.components.shared.network import Network, SubnetPlace, subnetwork
 from infra.planning.plan import Plan
 from infra.planning.platforms.tpu.slices import SlicesPlan
@@ -32,7 +32,7 @@ class SliceNetworkArgs:
 class SliceNetwork(pulumi.ComponentResource):
     """`tag` marks the machines that the firewall lets the gateway reach; `ready` is what they need to start well."""
 
-    subnet: vpc.Subnetwork
+    subnet: ComputeResource
     tag: str
     ready: list[pulumi.Resource]
 
@@ -49,35 +49,41 @@ class SliceNetwork(pulumi.ComponentResource):
         self.ready = [*cleanup, self._firewall("gateway", "the gateway may call the slices", cidr, PORT)]
         if args.plan.settings.tpu.iap_ssh:
             self._firewall("iap-ssh", "ssh to the slices through Identity-Aware Proxy", IAP_RANGE, SSH_PORT)
-        if args.plan.settings.weights.source == "huggingface":
+        if args.plan.settings.weights.from_hub:
             self.ready.append(self._nat(cleanup))
         self.register_outputs({"subnet": self.subnet.id})
 
-    def _firewall(self, who: str, what: str, cidr: str, port: int) -> vpc.Firewall:
-        return vpc.Firewall(
-            f"{self._name}-{who}-in",
-            name=f"{self.tag}-{who}",
-            description=f"gemma4 stack {self._plan.stack}: {what}",
-            network=self._vpc.id,
-            source_ranges=[cidr],
-            target_tag=self.tag,
-            port=port,
-            opts=pulumi.ResourceOptions(parent=self),
-        )
+    def _firewall(self, who: str, what: str, cidr: str, port: int) -> ComputeResource:
+        inputs = {
+            "name": f"{self.tag}-{who}",
+            "description": f"gemma4 stack {self._plan.stack}: {what}",
+            "network": self._vpc.id,
+            "direction": "INGRESS",
+            "sourceRanges": [cidr],
+            "targetTags": [self.tag],
+            "allows": [{"protocol": "tcp", "ports": [str(port)]}],
+        }
+        return ComputeResource("firewall", f"{self._name}-{who}-in", inputs, pulumi.ResourceOptions(parent=self))
 
-    def _nat(self, cleanup: list[pulumi.Resource]) -> vpc.RouterNat:
-        router = vpc.Router(
+    def _nat(self, cleanup: list[pulumi.Resource]) -> ComputeResource:
+        """Return Cloud NAT with addresses of Google's choice for the one subnet: a way out, none in."""
+        router = ComputeResource(
+            "router",
             f"{self._name}-router",
-            name=self.tag,
-            region=self._region,
-            network=self._vpc.id,
-            opts=pulumi.ResourceOptions(parent=self),
+            {"name": self.tag, "region": self._region, "network": self._vpc.id},
+            pulumi.ResourceOptions(parent=self),
         )
-        return vpc.RouterNat(
+        inputs = {
+            "name": self.tag,
+            "router": self.tag,
+            "region": self._region,
+            "natIpAllocateOption": "AUTO_ONLY",
+            "sourceSubnetworkIpRangesToNat": "LIST_OF_SUBNETWORKS",
+            "subnetworks": [{"name": self.subnet.id, "sourceIpRangesToNats": ["ALL_IP_RANGES"]}],
+        }
+        return ComputeResource(
+            "routerNat",
             f"{self._name}-nat",
-            name=self.tag,
-            router=self.tag,
-            region=self._region,
-            subnet=self.subnet.id,
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[router, *cleanup]),
+            inputs,
+            pulumi.ResourceOptions(parent=self, depends_on=[router, *cleanup]),
         )

@@ -47,7 +47,7 @@ def _shutdown_s(argv: Sequence[str]) -> int:
 
 
 def _weights(plan: Plan) -> list[dict[str, str]]:
-    if plan.settings.weights.source == "huggingface":
+    if plan.settings.weights.from_hub:
         return []
     folder = plan.server.hosting.weights_folder
     return [

@@ -44,7 +44,7 @@ class CloudRunPlatform(Platform[InstancesPlan]):
     waits_for_capacity = False
     scales_to_zero = True
     most_replicas = 16
-    components = "infra.components.cloud_run.deployment"
+    components = "infra.components.cloud_run.deploy"
 
     def place(self, settings: Settings, accelerator: Accelerator) -> Place:
         region = settings.region or accelerator.locations[0]

@@ -15,6 +15,8 @@ from infra.planning.platforms.base import Deployment, QuotaNeed
 from infra.planning.platforms.cloud_run.quota_checks import CPU, MEMORY
 from infra.planning.platforms.cloud_run.startup_probe import deploy_timeout_s
 
+_READINESS = HttpProbe(initial_delay_s=0, period_s=10, timeout_s=5, failure_threshold=3)
+
 
 @dataclass(frozen=True)
 class InstancesPlan(Deployment):
@@ -31,6 +33,10 @@ class InstancesPlan(Deployment):
     zonal_redundancy: bool
     request_timeout_s: int
     probe: HttpProbe
+    readiness_probe: HttpProbe = _READINESS
+    """While it fails, the instance is sent nothing."""
+    mount_options: tuple[str, ...] = ("uid=1001", "gid=1001", "metadata-cache-ttl-secs=-1", "enable-buffered-read=true")
+    """How Cloud Storage FUSE mounts the bucket: for the image's user, its listing read once, files read ahead."""
 
     @property
     def replicas(self) -> int:

@@ -53,7 +53,7 @@ class TpuPlatform(Platform[SlicesPlan]):
     most_replicas = len(SLICE_NAMES)
     images = ("gateway",)
     apis = ("secretmanager", "tpu")
-    components = "infra.components.tpu.deployment"
+    components = "infra.components.tpu.deploy"
 
     def place(self, settings: Settings, accelerator: Accelerator) -> Place:
         zone = settings.tpu.zone or accelerator.locations[0]

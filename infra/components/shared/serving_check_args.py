@@ -1,4 +1,4 @@
-"""From the plan to what a serving check expects: one function for Cloud Run services and for TPU slices."""
+"""From the plan to the arguments of a serving check, whatever the platform of the server."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import pulumi
+import pulumi_gcp as gcp
 
-from infra.components.shared.foundation import Foundation
 from infra.planning.plan import Plan
 from infra.providers.serving_check import ServingCheckArgs
 
 _INTERNAL = "access.ingress is internal, so the endpoint cannot be reached from where `pulumi up` runs"
 
 
-def check_inputs(
+def serving_check_args(
     plan: Plan,
-    foundation: Foundation,
+    invoker: gcp.serviceaccount.Account,
     *,
     url: pulumi.Input[str],
     generation: pulumi.Input[str],
@@ -32,7 +32,7 @@ def check_inputs(
         expected=_expected(plan),
         predicted_kv_tokens=[int(kv.low), int(kv.mid), int(kv.high)],
         ready_timeout_s=plan.ready_timeout_s,
-        invoker=foundation.invoker.email,
+        invoker=invoker.email,
         log=log,
         skipped=_INTERNAL if plan.settings.access.ingress == "internal" else "",
     )

@@ -1,0 +1,65 @@
+"""Wires the components of a TPU stack: slices in a network of their own, the gateway before them, and what they serve."""
+
+from __future__ import annotations
+
+from infra.components.shared.foundation import Foundation, FoundationArgs
+from infra.components.shared.gateway import Gateway, GatewayArgs
+from infra.components.shared.images import Images, ImagesArgs
+from infra.components.shared.network import Network, NetworkArgs
+from infra.components.shared.secret_values import Secrets
+from infra.components.shared.stack_outputs import Outputs, stack_outputs
+from infra.components.shared.weights import Weights, WeightsArgs
+from infra.components.tpu.rollout import Rollout, RolloutArgs
+from infra.components.tpu.slice_access import SliceAccess, SliceAccessArgs
+from infra.components.tpu.slice_metadata import slice_metadata
+from infra.components.tpu.slice_network import SliceNetwork, SliceNetworkArgs
+from infra.components.tpu.tpu_slice import TpuSlice, TpuSliceArgs
+from infra.planning.plan import Plan
+from infra.planning.platforms.tpu.slices import SlicesPlan
+
+
+def deploy(plan: Plan, secrets: Secrets) -> Outputs:
+    """Build the resources of a plan with TPU slices and return the stack's outputs."""
+    slices = plan.deployment
+    assert isinstance(slices, SlicesPlan)  # noqa: S101 this platform's own
+    foundation = Foundation("foundation", FoundationArgs(plan, secrets.hf_token))
+    images = Images("images", ImagesArgs(plan, foundation))
+    network = Network("network", NetworkArgs(plan, foundation.apis))
+    slice_network = SliceNetwork("slice-network", SliceNetworkArgs(plan, slices, network))
+    access = SliceAccess("slice-access", SliceAccessArgs(plan, foundation, images))
+    from_hub = plan.settings.weights.from_hub
+    weights = None if from_hub else Weights("weights", WeightsArgs(plan, foundation))
+    metadata = slice_metadata(plan, images.serving, foundation.token_secret if from_hub else None)
+    ready = [*images.ready, *slice_network.ready, *access.ready, *(weights.ready if weights else [])]
+    running = {
+        name: TpuSlice(
+            f"slice-{name}",
+            TpuSliceArgs(
+                plan=plan,
+                slices=slices,
+                slice=name,
+                network=network.network.id,
+                subnetwork=slice_network.subnet.id,
+                tag=slice_network.tag,
+                account=foundation.runtime.email,
+                metadata=metadata,
+                ready=ready,
+            ),
+        )
+        for name in slices.names
+    }
+    addresses = {name: one.address for name, one in running.items()}
+    gateway = Gateway(
+        "gateway",
+        GatewayArgs(
+            plan=plan,
+            gateway=slices.gateway,
+            account=foundation.account("gateway", plan.names.gateway, "forwards requests; has no role"),
+            invoker=foundation.invoker,
+            network=network,
+            addresses=addresses,
+            ready=[images.repository, *network.ready],
+        ),
+    )
+    Rollout("rollout", RolloutArgs(plan, foundation.invoker, foundation.deployers, gateway, running, metadata, ready))
+    return stack_outputs(plan, foundation, gateway.service.uri, weights)
