@@ -188,6 +188,11 @@ class TestEveryResource:
         grants = of_type(run(name, preview), ":ServiceIamMember")
         assert {item.inputs["role"] for item in grants} == {"roles/run.invoker"}
 
+    def test_a_dynamic_one_shows_its_progress_on_its_own_row(self, name: str, preview: bool) -> None:
+        dynamic = [item for item in children(run(name, preview)) if item.type.startswith(DYNAMIC)]
+        assert dynamic
+        assert {item.inputs["urn"] for item in dynamic} == {item.urn for item in dynamic}
+
 
 class TestComponents:
     @stacks
