@@ -18,6 +18,7 @@ from infra.ops.commands.explain import describe_setting
 from infra.ops.commands.glossary import GLOSSARY
 from infra.planning.settings.paths import known_paths
 from infra.planning.settings.stackfile import stack_names
+from tests import json_pages
 from tests.messages.transcript import transcript
 from tests.projects import ROOT
 
@@ -34,7 +35,7 @@ def wanted() -> dict[Path, str]:
     """The files and what they should hold."""
     files = {GOLDEN / f"{name}.json": golden_plan(name) for name in stack_names(ROOT)}
     pages = {CONFIGURATION: configuration(), GLOSSARY_PAGE: glossary(), MESSAGES: transcript()}
-    return {**files, **pages, README: readme(README.read_text("utf-8"))}
+    return {**files, **pages, **json_pages.pages(), README: readme(README.read_text("utf-8"))}
 
 
 def golden_plan(stack: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from infra.ops.cli import run
+from infra.ops.json_answers import ANSWERS, Failure
 
 ROOT = Path(__file__).parents[1]
 """The checkout: its stack files are the ones that ship."""
@@ -52,6 +53,7 @@ def command(capture: Capture) -> Command:
         code = run(words)
         answer = Answer(code, *capture.readouterr())
         assert_shown_safely(answer.out + answer.err)
+        assert_has_its_form(words, answer.out)
         return answer
 
     return call
@@ -62,6 +64,16 @@ def assert_shown_safely(said: str) -> None:
     assert "Traceback" not in said
     assert "a fault of gemma4 itself" not in said
     assert [char for char in said if not char.isprintable() and char not in "\n\t"] == []
+
+
+def assert_has_its_form(words: Sequence[str], said: str) -> None:
+    """What a command printed with `--json` is as the model of its answer, or of a failure, has it: no key more or less."""
+    if "--json" not in words or not said:
+        return
+    data = json.loads(said)
+    name = next((name for name in ANSWERS if tuple(name.split()) == tuple(words[: len(name.split())])), "")
+    failed = isinstance(data, dict) and {*data} == {"schema", "verdict", "error", "faults"}
+    (Failure if failed else ANSWERS[name]).model_validate_json(said, strict=True)
 
 
 def write_stack(root: Path, body: str, *, name: str = "mine", model: str = "", accelerator: str = "") -> None:

@@ -17,7 +17,7 @@ from infra.errors import Gemma4Error, GoogleError, SettingsError
 from infra.google.upstream_versions import image_digest, model_revision
 from infra.ops.commands import pin as pin_command
 from infra.ops.commands.status import checks_in, show_status
-from tests.projects import ROOT
+from tests.projects import ROOT, assert_has_its_form, command
 
 DIGEST = "sha256:" + "a" * 64
 COMMIT = "b" * 40
@@ -112,6 +112,10 @@ class TestPin:
         assert pin_command.pin(["gpu", "gemma-4-12b-it"], directory=folder) == 1
         assert json.loads((folder / "lock.json").read_text())["images"]["gpu"] == DIGEST
         assert "gemma-4-12b-it: not pinned: nobody answers" in capsys.readouterr().out
+        assert pin_command.pin(["gpu", "gemma-4-12b-it"], directory=folder, as_json=True) == 1
+        said = capsys.readouterr().out
+        assert_has_its_form(("pin", "--json"), said)
+        assert ([*json.loads(said)["pinned"]], [*json.loads(said)["failed"]]) == (["gpu"], ["gemma-4-12b-it"])
 
     def test_without_a_network_nothing_is_written_and_each_host_is_tried_once(
         self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -170,6 +174,8 @@ class TestStatus:
         show_status("l4", as_json=False)
         (line,) = (line for line in capsys.readouterr().out.splitlines() if "first token" in line)
         assert re.search(r"≈ \d+\.\d\d s without network +0\.31 s through it", line)
+        found = command(capsys)("status", "l4", "--json").data
+        assert [(check["name"], check["result"]) for check in found["checks"]] == [("serving-check", result)]
 
     def test_a_missing_cli_is_one_sentence(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PATH", "/nowhere")

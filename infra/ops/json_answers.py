@@ -1,0 +1,315 @@
+"""The form of what each command prints with `--json`: docs/json.md and docs/schemas/ are made from these models.
+
+Keys are camelCase and only ever added, unless `schema` changes; times end in S, moments are RFC 3339 in UTC, money begins
+with usd. null means unknown, an empty text that there is nothing to say. The tests hold every answer to its model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from infra.planning.report.data_models import BandData, Data, FaultData, Number, PlanData
+
+
+class Answer(Data):
+    """An object that a command prints."""
+
+    schema_: int = Field(alias="schema", description="1")
+
+
+class Failure(Answer):
+    """What any command prints with `--json` where it has no answer: with exit code 2, and with any other failure."""
+
+    verdict: Literal["bad settings", "refused", "failed"] = Field(description="`bad settings`, `refused` or `failed`")
+    error: str = Field(description="all faults as lines")
+    faults: list[FaultData] = Field(description="every one found")
+
+
+class StackRow(Data):
+    """A stack file that can be planned."""
+
+    stack: str = Field(description="name of the stack")
+    model: str = Field(description="catalog id")
+    accelerator: str = Field(description="catalog id")
+    location: str = Field(description="zone, or region where the platform chooses the zone")
+    verdict: Literal["fits", "tight", "refused"] = Field(description="as in the plan")
+    deployable: bool = Field(description="whether the components for its machine exist")
+    requests_held: int | None = Field(description="as `capacity.requestsOfWorkload` of the plan")
+    kv_tokens: int | None = Field(description="as `capacity.tokens` of the plan")
+    usd_per_hour: Number = Field(description="one replica, running")
+
+
+class UnreadableStack(Data):
+    """A stack file that cannot be planned."""
+
+    stack: str = Field(description="name of the stack")
+    error: str = Field(description="why it cannot be planned")
+
+
+class Stacks(Answer):
+    """What `gemma4 stacks --json` prints."""
+
+    stacks: list[StackRow | UnreadableStack] = Field(description="one entry a stack file")
+
+
+class CandidateRow(Data):
+    """A configuration that meets the need."""
+
+    model: str = Field(description="catalog id")
+    accelerator: str = Field(description="catalog id")
+    deployable: bool = Field(description="whether the components for its machine exist")
+    replicas: int = Field(description="instances, slices or machines")
+    usd_per_hour: Number = Field(description="all replicas, running")
+    verdict: Literal["fits", "tight", "refused"] = Field(description="as in the plan")
+    users_per_replica: int = Field(description="requests that run at once on one replica")
+    tokens_per_second_each: BandData = Field(description="of one user's stream, predicted")
+    tokens_per_second: BandData = Field(description="of all replicas, prompts cached, predicted")
+    with_new_prompts: BandData = Field(
+        description="of all replicas when each request brings a prompt that is not cached, predicted"
+    )
+    usd_per_million_output_tokens: BandData = Field(description="while all users ask, prompts cached, predicted")
+    usd_per_million_output_tokens_with_new_prompts: BandData = Field(
+        description="the same when no prompt is cached, predicted"
+    )
+    holds: int = Field(description="requests of the workload that all replicas hold")
+    measured: Literal["speed", "ran", "no"] = Field(
+        description="whether somebody measured the `speed` of these settings at such a load, saw them run (`ran`), or neither"
+    )
+    scales_to_zero: bool = Field(description="whether nothing is paid for while nobody asks, but for storage")
+    ends_after_s: int | None = Field(description="when a replica ends by itself; null where it does not")
+    settings: dict[str, Any] = Field(description="what to write in a stack file beyond model and accelerator, by path")
+
+
+class Recommendations(Answer):
+    """What `gemma4 recommend --json` prints. Exit code 3 where there are no candidates."""
+
+    candidates: list[CandidateRow] = Field(description="the cheapest first, at most `--top`")
+    rejected: dict[str, int] = Field(description="by reason, how many of the catalog's pairs were left out")
+    cheapest_too_dear_usd_per_hour: Number | None = Field(
+        description="the least that would have to be paid, where everything is dearer than `--max-usd-per-hour`"
+    )
+    most_users: int | None = Field(
+        description="about as many as the largest candidate would hold, where none holds them"
+    )
+
+
+class SettingRow(Data):
+    """A setting, a group, or another word that `gemma4 explain` knows."""
+
+    key: str = Field(description="dotted path, or the word that was asked for")
+    meaning: str = Field(description="in a sentence")
+    type: str = Field(description="what may be written; `group` for a group")
+    required: bool = Field(description="whether a plan needs it")
+    default: Any = Field(description="null where the planner or vLLM chooses")
+    range: str = Field(description="bounds, or empty")
+    example: Any = Field(description="a good value; null for groups and words")
+
+
+class Explanations(Answer):
+    """What `gemma4 explain --json` prints."""
+
+    terms: list[SettingRow] = Field(description="what was asked for; groups stand before their members")
+
+
+class ModelRow(Data):
+    """A model of the catalog."""
+
+    id: str = Field(description="catalog id")
+    title: str = Field(description="for reading")
+    hub_id: str = Field(description="repository on Hugging Face")
+    parameters: int = Field(description="how many")
+    active_parameters: int = Field(description="how many of them work for one token")
+    weight_format: str = Field(description="as `weightFormat` of a plan's model")
+    checkpoint_bytes: int = Field(description="size of the files")
+    largest_max_model_len: int = Field(description="the longest prompt plus answer that it was made for, tokens")
+    modalities: list[str] = Field(description="what a request may carry beside text")
+    gated: bool = Field(description="whether Hugging Face asks for a token")
+    assistant: str | None = Field(description="catalog id of its MTP drafter; null without one")
+    min_vllm: str = Field(description="the first version of vLLM that serves it")
+    cheapest_machine: str | None = Field(
+        description="catalog id of the cheapest machine on which it fits at the defaults and is deployed; null: none"
+    )
+    usd_per_hour: Number | None = Field(description="one replica there, running")
+    fits_on: list[str] = Field(description="all such machines")
+
+
+class Models(Answer):
+    """What `gemma4 models --json` prints."""
+
+    models: list[ModelRow] = Field(description="all of the catalog")
+
+
+class MachineRow(Data):
+    """A machine of the catalog."""
+
+    id: str = Field(description="catalog id")
+    title: str = Field(description="for reading")
+    platform: str = Field(description="as `platform` of a plan's accelerator")
+    deployable: bool = Field(description="whether the components for it exist")
+    devices: int = Field(description="GPUs or chips")
+    device_memory_gib: Number = Field(description="memory of one device")
+    usd_per_hour: Number = Field(description="one machine with vCPU and memory, at list price in its first place")
+    locations: list[str] = Field(description="zones, or regions where the platform chooses the zone")
+    invited_locations: list[str] = Field(description="where Google has to allow it first")
+    models: list[str] = Field(description="catalog ids of what fits at the defaults, the largest first")
+
+
+class Machines(Answer):
+    """What `gemma4 machines --json` prints."""
+
+    machines: list[MachineRow] = Field(description="all of the catalog")
+
+
+class Pinned(Answer):
+    """What `gemma4 pin --json` prints. Exit code 1 where one could not be pinned."""
+
+    pinned: dict[str, str] = Field(description="by catalog id, the digest of an image or the commit of a model")
+    failed: dict[str, str] = Field(description="by catalog id, why it keeps its old pin")
+    file: str | None = Field(description="the lock file that was written; null: nothing was")
+
+
+class CheckRow(Data):
+    """A serving check in the stack's state."""
+
+    name: str = Field(description="of the resource")
+    url: str = Field(description="where it asked")
+    spec: str = Field(description="hash of the specification that was checked")
+    result: dict[str, Any] = Field(
+        description="what it measured, as the check wrote it: `vllm_version`, `ready_s`, `ttft_s`, `tokens_per_second` and "
+        "so on; or `skipped`, the reason why nothing was asked"
+    )
+
+
+class Status(Answer):
+    """What `gemma4 status STACK --json` prints."""
+
+    stack: str = Field(description="name of the stack")
+    planned_spec: str = Field(description="hash of the specification that the files here plan")
+    checks: list[CheckRow] = Field(description="the last check of each server; empty where nothing is deployed")
+
+
+class SupervisorRow(Data):
+    """What the supervisor last wrote into its machine's guest attributes."""
+
+    stage: str = Field(description="as containers/tpu/README.md lists them; empty: nothing heard")
+    wanted: str = Field(description="hash of the newest specification there")
+    running: str = Field(description="hash of the one that runs")
+    preparing: str = Field(description="the next one, and how far")
+    error: str = Field(description="newest trouble")
+    maintenance: str = Field(description="what the machine itself was told")
+    at: str = Field(description="moment of the report")
+    age_s: Number | None = Field(description="its age; after 300 the machine counts as not heard from")
+    unreadable: str = Field(description="why Google does not hand the report out")
+
+
+class SliceRow(Data):
+    """A slice of the stack."""
+
+    name: str = Field(description="as in `tpu.slices`")
+    id: str = Field(description="of queued resource and node")
+    owned: bool = Field(description="whether it carries this stack's labels")
+    queue: str = Field(description="state of the queued resource, `none` without one")
+    why: str = Field(description="Google's reason, of one that failed")
+    node: str = Field(description="state of the machine; empty without one")
+    address: str = Field(description="inside the VPC")
+    health: str = Field(description="as Google says it")
+    problem: str = Field(description="Google's description and symptoms")
+    maintenance: str = Field(description="moment when announced maintenance begins")
+    supervisor: SupervisorRow = Field(description="what its supervisor last reported")
+    waited_s: Number | None = Field(description="since it was asked for")
+    expires_at: str = Field(description="moment, while it waits: the end of the request")
+    expires_guessed: bool = Field(
+        description="by the file's `tpu.validUntilDuration`, since Google's record does not say"
+    )
+    expired: bool = Field(description="it still stands in the queue ten minutes after that: it is served no more")
+    age_s: Number | None = Field(description="since the machine came")
+    left_s: Number | None = Field(description="until it ends; null where it does not")
+    ends_at: str = Field(description="moment when that is")
+    ends_guessed: bool = Field(description="creation plus run duration, since Google does not say")
+    granted: str = Field(description="how what was granted differs from the file; what was granted counts")
+    serving: bool = Field(description="granted, owned, ready, healthy, heard from, serving what is planned")
+    next: str = Field(description="what to do")
+
+
+class OrphanRow(Data):
+    """A queued resource with the stack's labels that is none of its slices."""
+
+    id: str = Field(description="carries the stack's labels, and is none of its slices")
+    zone: str = Field(description="where it was found")
+    queue: str = Field(description="state of the queued resource")
+    why: str = Field(description="why it should be looked at")
+    next: str = Field(description="what to do")
+
+
+class SliceStatuses(Answer):
+    """What `gemma4 tpu status STACK --json` prints. Exit code 0 only where every slice has `serving: true`."""
+
+    stack: str = Field(description="name of the stack")
+    zone: str = Field(description="where its file wants the slices")
+    slices: list[SliceRow] = Field(description="those that the file names")
+    orphans: list[OrphanRow] = Field(description="what else carries the stack's labels, and is paid for")
+    gaps: list[str] = Field(description="zones that were not looked through, with the reason: silence is not none")
+
+
+class EndedRow(Data):
+    """A request that has ended and holds quota."""
+
+    id: str = Field(description="of the queued resource")
+    zone: str = Field(description="where it is")
+    state: str = Field(description="`FAILED` or `SUSPENDED`")
+    error: str = Field(description="Google's reason")
+    owned: bool = Field(description="whether a stack of this program made it")
+    chips: int = Field(description="of the quota that it holds")
+    created: str = Field(description="moment when it was asked for")
+    done: Literal["deleted", "failed", ""] = Field(description="`deleted`, `failed`, or empty where it was let be")
+
+
+class EndedRequestsAnswer(Answer):
+    """What `gemma4 tpu ended --json` prints. Exit code 1 where one could not be deleted."""
+
+    ended: list[EndedRow] = Field(description="all of the project")
+    deleted: list[str] = Field(description="ids")
+    failed: dict[str, str] = Field(description="by id, why it could not be deleted")
+    gaps: list[str] = Field(description="zones that were not looked through, with the reason")
+
+
+class ZoneRoomRow(Data):
+    """A zone that lists the accelerator."""
+
+    zone: str = Field(description="one that lists the accelerator")
+    flex_start: bool = Field(description="known to this program to take flex-start")
+    limit: int | None = Field(description="of the zone, chips; -1 without limit")
+    held: int | None = Field(description="chips that count against it, ended requests included")
+    region_limit: int | None = Field(description="of the region")
+    region_held: int | None = Field(description="and what counts against that")
+    room: bool | None = Field(
+        description="whether the quotas leave room for one more slice; says nothing of stock; null: unknown"
+    )
+
+
+class Zones(Answer):
+    """What `gemma4 zones --json` prints. Exit code 3 where no zone has room, 1 where no zone could be asked."""
+
+    accelerator: str = Field(description="catalog id")
+    quota: str = Field(description="quota of the stack's provisioning, by zone; its twin counts the region")
+    zones: list[ZoneRoomRow] = Field(description="those that list the accelerator")
+    gaps: list[str] = Field(description="zones and quotas that could not be read")
+
+
+ANSWERS: Mapping[str, type[BaseModel]] = {
+    "plan": PlanData,
+    "stacks": Stacks,
+    "recommend": Recommendations,
+    "explain": Explanations,
+    "models": Models,
+    "machines": Machines,
+    "pin": Pinned,
+    "status": Status,
+    "tpu status": SliceStatuses,
+    "tpu ended": EndedRequestsAnswer,
+    "zones": Zones,
+}
+"""By command, the model of its answer; every command that takes `--json` is here. A failure is a `Failure`."""
