@@ -355,7 +355,7 @@ def _of_the_cache(faults: Sequence[Fault]) -> bool:
 
 def _hides_the_cache(plan: Plan) -> bool:
     """Whether the memory is refused for something that is looked at before the cache."""
-    hidden = ("loading takes", "holds int4 weights")
+    hidden = ("loading takes", "cannot load")
     return any(said in fault.fact for fault in plan.refusals for said in hidden)
 
 
