@@ -74,7 +74,7 @@ def changed(olds: Mapping[str, Any], news: Mapping[str, Any], keys: tuple[str, .
     return [key for key in keys if olds.get(key) != news.get(key)]
 
 
-def remembered(olds: Mapping[str, Any], news: Mapping[str, Any], keys: tuple[str, ...]) -> list[dict[str, str]]:
+def all_places(olds: Mapping[str, Any], news: Mapping[str, Any], keys: tuple[str, ...]) -> list[dict[str, str]]:
     """Return all places where a resource has been, the current one last. A place is the values of `keys`.
 
     A cleanup resource is never replaced when its place changes: Pulumi would keep the old half as a pending deletion and

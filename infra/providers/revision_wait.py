@@ -12,7 +12,7 @@ from infra.google.times import timestamp_s
 from infra.planning.units import read_duration
 from infra.providers.base import Progress
 from infra.serving.diagnosis import start_failure
-from infra.serving.loading_log import doing
+from infra.serving.loading_log import current_activity
 
 ASKED_S = 90.0
 """How long the service may take to show the template of this `up`, and Google to answer. Where it never shows it, Google
@@ -30,7 +30,7 @@ _EARLIER_S = 20.0
 
 
 @dataclass(frozen=True)
-class Awaited:
+class AwaitedRevision:
     """The revision of `service` whose `annotation` is `mark`. `timeout_s` is the longest wait. `first`: the state knows no
     revision yet."""
 
@@ -42,7 +42,7 @@ class Awaited:
     first: bool
 
 
-def follow(session: GoogleSession, awaited: Awaited, *, progress: Progress, warn: Progress) -> str:
+def follow_revision(session: GoogleSession, awaited: AwaitedRevision, *, progress: Progress, warn: Progress) -> str:
     """Wait for a revision, and return its short name once it is ready; empty where it could not be followed to its end.
 
     Raises ServingError where it failed: with Google's reason, the likely cause and the server's last log lines.
@@ -53,7 +53,7 @@ def follow(session: GoogleSession, awaited: Awaited, *, progress: Progress, warn
 @dataclass
 class _Watch:
     session: GoogleSession
-    awaited: Awaited
+    awaited: AwaitedRevision
     progress: Progress
     warn: Progress
     run: CloudRun = field(init=False)
@@ -83,7 +83,7 @@ class _Watch:
         self.began = self.session.clock()
 
     def until_ready(self) -> str:
-        """Do what `follow` says."""
+        """Do what `follow_revision` says."""
         poll_s = FIRST_POLL_S
         while True:
             revision, trouble = self._read()
@@ -174,7 +174,7 @@ class _Watch:
             return
         self.log_read = self.session.clock()
         try:
-            self.busy, self.unread = doing(self._lines(20)) or self.busy, ""
+            self.busy, self.unread = current_activity(self._lines(20)) or self.busy, ""
         except GoogleError as error:
             self.unread = f"starting; its log cannot be read: {error}"
 

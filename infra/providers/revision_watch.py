@@ -17,7 +17,7 @@ from pulumi.dynamic import CreateResult, DiffResult, UpdateResult
 
 from infra.errors import ServingError
 from infra.providers.base import DynamicResource, Provider, changed, fail, in_place, progress_on, warning_on
-from infra.providers.revision_wait import Awaited, follow
+from infra.providers.revision_wait import AwaitedRevision, follow_revision
 
 MARK = "gemma4-revision"
 """The annotation of a revision that holds the hash of its template."""
@@ -62,7 +62,7 @@ class RevisionWatchProvider(Provider):
 
     def _followed(self, props: Mapping[str, Any], *, first: bool) -> dict[str, Any]:
         urn = props.get("urn")
-        awaited = Awaited(
+        awaited = AwaitedRevision(
             region=props["region"],
             service=props["service"],
             annotation=MARK,
@@ -71,7 +71,7 @@ class RevisionWatchProvider(Provider):
             first=first,
         )
         try:
-            revision = follow(self.session(), awaited, progress=progress_on(urn), warn=warning_on(urn))
+            revision = follow_revision(self.session(), awaited, progress=progress_on(urn), warn=warning_on(urn))
         except ServingError as error:
             fail(str(error))
         return {**props, "revision": revision}

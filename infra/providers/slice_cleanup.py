@@ -16,7 +16,7 @@ from pulumi.dynamic import CreateResult, DiffResult, UpdateResult
 
 from infra.errors import GoogleError
 from infra.google.slice_records import remove_leftovers
-from infra.providers.base import DynamicResource, Provider, changed, fail, in_place, progress_on, remembered
+from infra.providers.base import DynamicResource, Provider, all_places, changed, fail, in_place, progress_on
 
 _PLACE = ("project", "zone", "queued_id")
 
@@ -45,15 +45,15 @@ class SliceCleanupProvider(Provider):
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Remember the first place."""
-        return CreateResult(props["queued_id"], {**props, "places": remembered({}, props, _PLACE)})
+        return CreateResult(props["queued_id"], {**props, "places": all_places({}, props, _PLACE)})
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Return an update where the slice moves, never a replacement: see `remembered`."""
+        """Return an update where the slice moves, never a replacement: see `all_places`."""
         return in_place(changed(olds, news, _PLACE))
 
     def update(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
         """Remember the new place and the old ones."""
-        return UpdateResult({**news, "places": remembered(olds, news, _PLACE)})
+        return UpdateResult({**news, "places": all_places(olds, news, _PLACE)})
 
     def delete(self, _id: str, props: dict[str, Any]) -> None:
         """Remove what is left at all places; mostly there is nothing."""

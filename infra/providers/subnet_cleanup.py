@@ -16,7 +16,7 @@ from pulumi.dynamic import CreateResult, DiffResult, UpdateResult
 from infra.errors import GoogleError
 from infra.google.gcp_settings import Api
 from infra.google.subnets import remove_subnetwork
-from infra.providers.base import DynamicResource, Provider, changed, fail, in_place, progress_on, remembered
+from infra.providers.base import DynamicResource, Provider, all_places, changed, fail, in_place, progress_on
 
 _PLACE = ("project", "region", "name")
 _LIMIT_S = 3 * 3600.0
@@ -50,10 +50,10 @@ class SubnetCleanupProvider(Provider):
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Remember the first place."""
-        return CreateResult(props["name"], {**props, "places": remembered({}, props, _PLACE)})
+        return CreateResult(props["name"], {**props, "places": all_places({}, props, _PLACE)})
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Refuse to move a subnetwork that a service holds. Otherwise an update, never a replacement: see `remembered`."""
+        """Refuse to move a subnetwork that a service holds. Otherwise an update, never a replacement: see `all_places`."""
         moved = changed(olds, news, ("region", "cidr"))
         if moved and self._is_held(olds):
             _refuse(olds, moved)
@@ -61,7 +61,7 @@ class SubnetCleanupProvider(Provider):
 
     def update(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
         """Remember the new place and the old ones."""
-        return UpdateResult({**news, "places": remembered(olds, news, _PLACE)})
+        return UpdateResult({**news, "places": all_places(olds, news, _PLACE)})
 
     def _is_held(self, olds: Mapping[str, Any]) -> bool:
         """Return whether a service may hold the subnetwork: True also where Google does not answer."""

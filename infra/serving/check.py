@@ -15,7 +15,7 @@ from typing import TypeVar
 from infra.errors import Gemma4Error, ServingError
 from infra.serving import check_stages, measure, samples
 from infra.serving.client import ChatAnswer, ChatRequest, ServingClient
-from infra.serving.diagnosis import failure, quoted
+from infra.serving.diagnosis import check_failure, quoted_log
 from infra.serving.expectation import CheckExpectation, CheckResult
 from infra.serving.readiness import MODELS, READY, ReadinessWait
 from infra.serving.server_errors import AnswerError, FailureKind
@@ -156,6 +156,6 @@ class _Check:
             except Gemma4Error as unread:  # a log that cannot be read must not hide what went wrong
                 lines = (f"(its log could not be read: {unread})",)
             at = error.stage or stage
-            failed = failure(at, error, lines, self.platform() if at in (READY, MODELS) else "")
-            message = "\n".join([str(failed), *quoted(lines)])
+            failed = check_failure(at, error, lines, self.platform() if at in (READY, MODELS) else "")
+            message = "\n".join([str(failed), *quoted_log(lines)])
             raise ServingError(message, stage=failed.stage, status=failed.status) from None

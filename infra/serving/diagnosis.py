@@ -147,7 +147,7 @@ _SLOW = Cause(
 )
 
 
-def failure(stage: str, error: ServingError, log: Sequence[str] = (), platform: str = "") -> ServingError:
+def check_failure(stage: str, error: ServingError, log: Sequence[str] = (), platform: str = "") -> ServingError:
     """Return the error that a user reads: stage, the server's answer, likely cause, fix. `log` helps to find the cause.
 
     `platform` is the platform's own reason why the server did not come up, with what to do: then no other is guessed.
@@ -170,7 +170,7 @@ def start_failure(about: str, problem: str, log: Sequence[str], *, busy: str = "
 
     `busy` is what the server did last, `serving` the older revision that goes on serving.
     """
-    lines = telling(log)
+    lines = error_lines(log)
     cause = _of_start(problem, lines, busy)
     parts = [
         f"{about} did not come up: {sentence(problem)}",
@@ -178,15 +178,15 @@ def start_failure(about: str, problem: str, log: Sequence[str], *, busy: str = "
         f"Likely: {cause.likely}. {cause.fix}" if cause else "Its log holds the first error.",
         "The next `pulumi up` tries again with a new revision, whether anything else has changed or not.",
     ]
-    return ServingError("\n".join([" ".join(filter(None, parts)), *quoted(lines)]), stage="start")
+    return ServingError("\n".join([" ".join(filter(None, parts)), *quoted_log(lines)]), stage="start")
 
 
-def quoted(lines: Sequence[str]) -> list[str]:
+def quoted_log(lines: Sequence[str]) -> list[str]:
     """Return a log's lines as the end of an error; an empty list where there are none."""
     return ["The server's last log lines:", *(f"    {line}" for line in lines)] if lines else []
 
 
-def telling(log: Sequence[str]) -> list[str]:
+def error_lines(log: Sequence[str]) -> list[str]:
     """Return the last lines of a log, and before them the latest errors further above.
 
     vLLM writes some forty lines about "the root cause above" after the error itself.

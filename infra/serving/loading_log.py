@@ -24,7 +24,7 @@ _DOING = (
 """Lines of vLLM 0.32 and of Cloud Run (the last row), each with its meaning."""
 
 
-def doing(lines: Sequence[str]) -> str:
+def current_activity(lines: Sequence[str]) -> str:
     """Return what the newest known line means, empty where none is known. `lines` are in the order of their writing.
 
     Progress bars overwrite themselves, so one entry may hold several states: the last one counts.

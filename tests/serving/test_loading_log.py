@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from infra.serving.loading_log import doing
+from infra.serving.loading_log import current_activity
 
 CORE = "(EngineCore pid=284) INFO 05-30 07:47:06 "
 SERVER = "(APIServer pid=1) INFO 05-30 07:47:08 "
@@ -45,17 +45,19 @@ OPENING = "engine ready, opening its port"
     ],
 )  # fmt: skip
 def test_a_line_means(line: str, meaning: str) -> None:
-    assert doing([line]) == meaning
+    assert current_activity([line]) == meaning
 
 
 def test_the_newest_line_that_says_something_counts() -> None:
     lines = ["Loading weights took 1.0 seconds", "torch.compile took 5.0 s in total", "a warning", "another"]
-    assert doing(lines) == "compiling"
-    assert doing([]) == ""
+    assert current_activity(lines) == "compiling"
+    assert current_activity([]) == ""
 
 
 def test_of_a_bar_in_one_entry_the_last_state_counts() -> None:
     shards = "Loading safetensors checkpoint shards:"
-    assert doing([f"{shards}  25% Completed | 1/4\r{shards}  50% Completed | 2/4\r"]) == "loading weights, 50 %"
+    assert (
+        current_activity([f"{shards}  25% Completed | 1/4\r{shards}  50% Completed | 2/4\r"]) == "loading weights, 50 %"
+    )
     graphs = "Capturing CUDA graphs (decode, FULL):"
-    assert doing([f"{graphs}  20%|██ | 1/5{graphs}  60%|██████ | 3/5"]) == "capturing CUDA graphs, 60 %"
+    assert current_activity([f"{graphs}  20%|██ | 1/5{graphs}  60%|██████ | 3/5"]) == "capturing CUDA graphs, 60 %"
