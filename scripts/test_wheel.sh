@@ -22,6 +22,9 @@ for stack in l4 v6e4; do
   cmp "$place/expected.json" "$place/said.json" || { echo "the wheel plans $stack in another way than the checkout"; exit 1; }
 done
 (cd "$place" && empty/bin/gemma4 stacks >/dev/null)
+packed='import hashlib, runpy, sys; made = runpy.run_path(sys.argv[1]); print([hashlib.sha256(made[name]()).hexdigest() for name in ("supervisor", "stage")])'
+[ "$("$bin/python" -c "$packed" containers/archive.py)" = "$("$place/empty/bin/python" -c "$packed" "$place/empty/share/gemma4/containers/archive.py")" ] ||
+  { echo "the wheel packs the supervisor or the weights copy in another way than the checkout"; exit 1; }
 contents=$("$bin/python" -m zipfile -l "$place"/gemma4-*.whl)
 grep -q '^infra/py.typed ' <<<"$contents" || { echo "the wheel lacks infra/py.typed: type checkers would not look into it"; exit 1; }
 echo "the wheel, in an empty environment, plans l4 and v6e4 as the checkout does"

@@ -72,7 +72,7 @@ def boot(tmp_path: Path) -> Iterator[Boot]:
 
 
 class TestTheStartupScript:
-    def test_puts_the_supervisor_into_place_and_starts_it(self, boot: Boot) -> None:
+    def test_the_startup_script_puts_the_supervisor_into_place_and_starts_it(self, boot: Boot) -> None:
         done = boot.run()
         assert done.returncode == 0, done.stdout + done.stderr
         assert (boot.state / "supervisor.pyz").read_bytes() == archive.supervisor()
@@ -84,7 +84,7 @@ class TestTheStartupScript:
         assert boot.did() == ["systemctl daemon-reload", KEEP, "systemctl enable gemma4-supervisor.service", restart]
         assert not (boot.state / "bootstrap.pyz").exists()
 
-    def test_changes_nothing_at_a_reboot(self, boot: Boot) -> None:
+    def test_the_startup_script_changes_nothing_at_a_reboot(self, boot: Boot) -> None:
         boot.run()
         boot.did()
         assert boot.run().returncode == 0
@@ -94,7 +94,7 @@ class TestTheStartupScript:
             "systemctl --no-block start gemma4-supervisor.service",
         ]
 
-    def test_brings_a_newer_supervisor_at_a_reboot(self, boot: Boot) -> None:
+    def test_the_startup_script_brings_a_newer_supervisor_at_a_reboot(self, boot: Boot) -> None:
         boot.run()
         boot.did()
         newer = archive.supervisor("# newer\n")
@@ -103,19 +103,19 @@ class TestTheStartupScript:
         assert (boot.state / "supervisor.pyz").read_bytes() == newer
         assert "systemctl --no-block restart gemma4-supervisor.service" in boot.did()
 
-    def test_waits_for_a_metadata_server_that_is_late(self, boot: Boot) -> None:
+    def test_the_startup_script_waits_for_a_metadata_server_that_is_late(self, boot: Boot) -> None:
         boot.metadata.away = "silent"
         threading.Timer(0.5, lambda: setattr(boot.metadata, "away", "")).start()
         assert boot.run(tries=200).returncode == 0
 
-    def test_waits_for_a_command_that_the_first_boot_still_installs(self, boot: Boot) -> None:
+    def test_the_startup_script_waits_for_a_command_that_the_first_boot_still_installs(self, boot: Boot) -> None:
         (boot.tools / "docker").unlink()
         threading.Timer(0.5, lambda: (boot.tools / "docker").symlink_to(boot.machine.bin / "docker")).start()
         assert boot.run(tries=200).returncode == 0
         assert "systemctl enable gemma4-supervisor.service" in boot.did()
 
     @pytest.mark.parametrize("missing", ["python3", "systemctl", "docker"])
-    def test_says_in_one_line_what_the_machine_lacks(self, boot: Boot, missing: str) -> None:
+    def test_the_startup_script_says_in_one_line_what_the_machine_lacks(self, boot: Boot, missing: str) -> None:
         (boot.tools / missing).unlink()
         done = boot.run()
         (entry,) = [json.loads(line) for line in done.stdout.splitlines()]
@@ -126,7 +126,7 @@ class TestTheStartupScript:
         assert json.loads(report)["errors"][0]["message"] == entry["message"]
         assert boot.did() == []
 
-    def test_refuses_a_python_that_is_too_old(self, boot: Boot) -> None:
+    def test_the_startup_script_refuses_a_python_that_is_too_old(self, boot: Boot) -> None:
         (boot.tools / "python3").unlink()
         (boot.tools / "python3").write_text("#!/bin/sh\n[ \"$1\" = -V ] && echo 'Python 3.8.10'\nexit 1\n")
         (boot.tools / "python3").chmod(0o755)
@@ -134,7 +134,7 @@ class TestTheStartupScript:
         assert done.returncode == 1
         assert "older than 3.10. Python 3.8.10" in done.stdout
 
-    def test_says_when_there_is_nothing_to_install(self, boot: Boot) -> None:
+    def test_the_startup_script_says_when_there_is_nothing_to_install(self, boot: Boot) -> None:
         boot.metadata.set("gemma4-supervisor", None)
         begin = time.monotonic()
         done = boot.run()
@@ -142,26 +142,26 @@ class TestTheStartupScript:
         assert "gemma4-supervisor cannot be read" in done.stdout
         assert time.monotonic() - begin < 20
 
-    def test_says_when_what_came_is_no_program(self, boot: Boot) -> None:
+    def test_the_startup_script_says_when_what_came_is_no_program(self, boot: Boot) -> None:
         boot.metadata.set("gemma4-supervisor", "bm8gcHJvZ3JhbQ==")
         done = boot.run()
         assert done.returncode == 1
         assert "cannot be installed" in done.stdout
 
-    def test_serves_also_where_packages_cannot_be_kept(self, boot: Boot) -> None:
+    def test_the_startup_script_serves_also_where_packages_cannot_be_kept(self, boot: Boot) -> None:
         boot.machine.failing_arguments["mask"] = "Failed to mask unit: Access denied"
         done = boot.run()
         assert done.returncode == 0
         assert "Packages may be upgraded while the machine serves: " in done.stderr
         assert "Access denied" in done.stderr
 
-    def test_says_when_systemd_refuses(self, boot: Boot) -> None:
+    def test_the_startup_script_says_when_systemd_refuses(self, boot: Boot) -> None:
         boot.machine.failing["systemctl"] = "Failed to connect to bus"
         done = boot.run()
         assert done.returncode == 1
         assert "Failed to connect to bus" in done.stderr
 
-    def test_never_traces_and_asks_no_package_manager(self) -> None:
+    def test_the_startup_script_never_traces_and_asks_no_package_manager(self) -> None:
         words = [line.split("#")[0] for line in archive.startup_script().splitlines()]
         text = "\n".join(words)
         assert not any(word in text for word in ("set -x", "set -o xtrace", "gcloud", "apt", "pip ", "snap"))

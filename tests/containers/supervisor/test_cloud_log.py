@@ -40,7 +40,7 @@ def written(tpu: TpuMachine, event: str = "") -> list[str]:
 
 
 class TestWhatAnOperatorReads:
-    def test_has_the_last_lines_of_a_server_that_dies_and_the_check_shows_them(
+    def test_the_cloud_log_has_the_last_lines_of_a_server_that_dies_and_the_check_shows_them(
         self, serving: TpuMachine, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         words = "ValueError: No available memory for the cache blocks.\nEngine core failed to start."
@@ -63,7 +63,7 @@ class TestWhatAnOperatorReads:
         assert "    Engine core failed to start.\n" in lines
         assert lines.endswith(f"    INFO Loading 39\n    (more: {SOURCE.command('demo-project')})")
 
-    def test_has_each_line_that_a_server_printed_before_it_died(self, serving: TpuMachine) -> None:
+    def test_the_cloud_log_has_each_line_that_a_server_printed_before_it_died(self, serving: TpuMachine) -> None:
         serving.container.print("ValueError: No available memory for the cache blocks.\nEngine core failed to start.")
         serving.container.end(1)
         serving.until(lambda: any("exit code 1" in text for text in written(serving, "trouble")), "the end")
@@ -72,12 +72,12 @@ class TestWhatAnOperatorReads:
             lambda: [line for line in written(serving, "output") if line in expected] == expected, "its lines"
         )
 
-    def test_has_what_a_server_printed_while_it_was_stopped(self, serving: TpuMachine) -> None:
+    def test_the_cloud_log_has_what_a_server_printed_while_it_was_stopped(self, serving: TpuMachine) -> None:
         serving.want("spec-b")
         serving.until_serving("spec-b")
         serving.until(lambda: GOODBYE in written(serving, "output"), "its last line")
 
-    def test_is_what_the_command_asks_for(self, serving: TpuMachine) -> None:
+    def test_the_cloud_log_is_what_the_command_asks_for(self, serving: TpuMachine) -> None:
         serving.until(lambda: written(serving, "serving"), "the log")
         words = shlex.split(SOURCE.command("demo-project"))
         assert words[:3] == ["gcloud", "logging", "read"]
@@ -87,7 +87,9 @@ class TestWhatAnOperatorReads:
         assert {entry["logName"] for entry in found} == {"projects/demo-project/logs/gemma4"}
         assert [entry["labels"] for entry in found] == [{"stack": "v6e4", "slice": "blue"}] * len(found)
 
-    def test_has_each_line_of_the_server_once_and_none_that_our_own_looks_cause(self, serving: TpuMachine) -> None:
+    def test_the_cloud_log_has_each_line_of_the_server_once_and_none_that_our_own_looks_cause(
+        self, serving: TpuMachine
+    ) -> None:
         for line in (NOISE, CALL, "first"):
             serving.container.print(line)
         serving.until(lambda: "first" in written(serving, "output"), "the first line")
@@ -100,16 +102,16 @@ class TestWhatAnOperatorReads:
         lines = [line for line in written(serving, "output") if "API server" not in line]
         assert lines == [CALL, "first", "in between", "last"]
 
-    def test_has_the_supervisors_own_end(self, serving: TpuMachine) -> None:
+    def test_the_cloud_log_has_the_supervisors_own_end(self, serving: TpuMachine) -> None:
         serving.kill(signal.SIGTERM)
         assert any("Told to stop" in text for text in written(serving, "end"))
 
-    def test_has_the_last_words_of_a_supervisor_that_gives_way(self, serving: TpuMachine) -> None:
+    def test_the_cloud_log_has_the_last_words_of_a_supervisor_that_gives_way(self, serving: TpuMachine) -> None:
         serving.metadata.set("gemma4-supervisor", archive.in_base64(archive.supervisor("# another version\n")))
         serving.until(lambda: len(serving.said("begin")) == 2, "the new version")
         assert written(serving, "upgrade")
 
-    def test_has_no_secret(self, tpu: TpuMachine) -> None:
+    def test_the_cloud_log_has_no_secret(self, tpu: TpuMachine) -> None:
         tpu.want("spec-hf", weights=[], hfTokenSecret="projects/demo-project/secrets/hf")
         tpu.start()
         tpu.until_serving("spec-hf")
@@ -136,7 +138,9 @@ def check_of(gateway: FakeVllm) -> dict[str, Any]:
 
 class TestCloudLoggingThatTakesNothing:
     @pytest.mark.parametrize("fault", [{"status": 403}, {"status": 429}, {"status": 503}, {"drop": "before"}])
-    def test_costs_nothing_that_serves_and_gets_everything_later(self, tpu: TpuMachine, fault: dict[str, Any]) -> None:
+    def test_cloud_logging_that_takes_nothing_costs_nothing_that_serves_and_gets_everything_later(
+        self, tpu: TpuMachine, fault: dict[str, Any]
+    ) -> None:
         rule = tpu.google.fault("POST", "entries:write", times=10_000, **fault)
         tpu.want("spec-a")
         tpu.start()
@@ -151,14 +155,18 @@ class TestCloudLoggingThatTakesNothing:
         if fault == {"status": 403}:
             assert "roles/logging.logWriter" in tpu.said("report")[0]["message"]
 
-    def test_is_not_asked_again_for_what_it_will_never_take(self, tpu: TpuMachine) -> None:
+    def test_cloud_logging_that_takes_nothing_is_not_asked_again_for_what_it_will_never_take(
+        self, tpu: TpuMachine
+    ) -> None:
         tpu.google.fault("POST", "entries:write", times=1, status=400)
         tpu.want("spec-a")
         tpu.start()
         tpu.until(lambda: written(tpu), "what came after it")
         assert not any(text.endswith("begins.") for text in written(tpu))
 
-    def test_gets_nothing_from_a_node_without_the_attribute(self, tpu: TpuMachine) -> None:
+    def test_cloud_logging_that_takes_nothing_gets_nothing_from_a_node_without_the_attribute(
+        self, tpu: TpuMachine
+    ) -> None:
         tpu.metadata.set("gemma4-log", None)
         tpu.want("spec-a")
         tpu.start()
@@ -177,7 +185,9 @@ class TestEntriesThatWait:
         monkeypatch.setattr(metadata, "token", lambda: "token")
         return CloudLog(settings, metadata, log)
 
-    def test_are_so_many_and_the_oldest_are_lost(self, log: CloudLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_waiting_entries_are_so_many_and_the_oldest_are_lost(
+        self, log: CloudLog, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         sent: list[list[str]] = []
 
         def refuse(*_: object, **__: object) -> Reply:
@@ -199,7 +209,9 @@ class TestEntriesThatWait:
         assert kept[-MOST_WAITING:] == [str(number) for number in range(2 * MOST_WAITING, 3 * MOST_WAITING)]
         assert max(map(len, sent)) == cloud_log.MOST_SENT
 
-    def test_fit_into_a_request_whatever_is_printed(self, log: CloudLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_waiting_entries_fit_into_a_request_whatever_is_printed(
+        self, log: CloudLog, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         sizes: list[int] = []
 
         def take(*_: object, body: bytes, **__: object) -> Reply:
@@ -214,7 +226,7 @@ class TestEntriesThatWait:
         assert 1_000_000 < sizes[0] < 10_000_000
 
     @pytest.mark.parametrize("status", [400, 413])
-    def test_that_are_refused_always_are_complained_of_once(
+    def test_waiting_entries_that_are_refused_always_are_complained_of_once(
         self, log: CloudLog, monkeypatch: pytest.MonkeyPatch, status: int
     ) -> None:
         tries: list[bytes] = []
@@ -233,7 +245,9 @@ class TestEntriesThatWait:
 
 
 class TestTheServersOutput:
-    def test_is_read_with_its_times_and_a_progress_bar_as_its_last_state(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_servers_output_is_read_with_its_times_and_a_progress_bar_as_its_last_state(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         docker = Docker(SupervisorSettings(), Log(io.StringIO()))
         text = (
             "2026-11-21T10:00:02.000000000Z INFO second\n"
@@ -247,7 +261,9 @@ class TestTheServersOutput:
             ("2026-11-21T10:00:03.000000000Z", ""),
         ]
 
-    def test_is_left_for_the_next_time_where_docker_does_not_answer(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_servers_output_is_left_for_the_next_time_where_docker_does_not_answer(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         docker, seen = Docker(SupervisorSettings(), Log(io.StringIO())), list[tuple[str, ...]]()
         answers: list[Any] = [DockerError("no"), [("2026-1", "a")], [("2026-1", "a"), ("2026-2", "b")]]
 
@@ -263,7 +279,7 @@ class TestTheServersOutput:
             output.collect()
         assert seen == [("DEFAULT", "2026-1", "a"), ("DEFAULT", "2026-2", "b")]
 
-    def test_may_have_two_lines_of_one_moment(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_servers_output_may_have_two_lines_of_one_moment(self, monkeypatch: pytest.MonkeyPatch) -> None:
         docker, seen = Docker(SupervisorSettings(), Log(io.StringIO())), list[str]()
         answers = [
             [("2026-1", "a"), ("2026-2", "b"), ("2026-2", "c")],
@@ -285,5 +301,5 @@ class TestTheServersOutput:
             (f"{'x' * 80} ERROR in the middle of a text", "DEFAULT"),
         ],
     )
-    def test_is_as_severe_as_vllm_says(self, line: str, expected: str) -> None:
+    def test_the_servers_output_is_as_severe_as_vllm_says(self, line: str, expected: str) -> None:
         assert severity(line) == expected

@@ -35,7 +35,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TpuMachine]:
 
 
 class TestASpecificationIsServed:
-    def test_behind_a_closed_port_until_it_has_generated(self, tpu: TpuMachine) -> None:
+    def test_a_specification_is_served_behind_a_closed_port_until_it_has_generated(self, tpu: TpuMachine) -> None:
         tpu.want("spec-a")
         tpu.machine.docker.behaviour("spec-a").healthy = False
         tpu.start()
@@ -47,7 +47,7 @@ class TestASpecificationIsServed:
         assert tpu.container.questions >= 1
         assert not tpu.errors
 
-    def test_in_a_container_as_vllm_on_a_tpu_needs_it(self, served: TpuMachine) -> None:
+    def test_a_specification_is_served_in_a_container_as_vllm_on_a_tpu_needs_it(self, served: TpuMachine) -> None:
         container = served.container
         assert container.options["--network"] == ["host"]
         assert container.command[:3] == ["vllm", "serve", served.destination()]
@@ -55,7 +55,7 @@ class TestASpecificationIsServed:
         assert container.options["--stop-timeout"] == ["45"]  # also where the machine stops it
         assert container.env == {"VLLM_XLA_CACHE_PATH": "/dev/shm/xla-cache"}
 
-    def test_with_the_chips_and_nothing_else_of_the_machine(self, served: TpuMachine) -> None:
+    def test_a_specification_is_served_with_the_chips_and_nothing_else_of_the_machine(self, served: TpuMachine) -> None:
         options = served.container.options
         assert "--privileged" not in options
         assert options["--device"] == [f"{served.folder}/dev/vfio:/dev/vfio"]
@@ -64,7 +64,7 @@ class TestASpecificationIsServed:
         weights = served.shm / "weights"
         assert options["--volume"] == ["/dev/shm:/dev/shm", f"{weights}:{weights}:ro"]
 
-    def test_with_older_chips_where_those_are(self, tpu: TpuMachine) -> None:
+    def test_a_specification_is_served_with_older_chips_where_those_are(self, tpu: TpuMachine) -> None:
         (tpu.folder / "dev" / "vfio").rmdir()
         for name in ("accel1", "accel0"):
             (tpu.folder / "dev" / name).touch()
@@ -74,7 +74,9 @@ class TestASpecificationIsServed:
         expected = [f"{tpu.folder}/dev/{name}:/dev/{name}" for name in ("accel0", "accel1")]
         assert tpu.container.options["--device"] == expected
 
-    def test_with_all_of_the_machine_only_where_that_is_asked_for_or_no_chip_is_found(self, tpu: TpuMachine) -> None:
+    def test_a_specification_is_served_with_all_of_the_machine_only_where_that_is_asked_for_or_no_chip_is_found(
+        self, tpu: TpuMachine
+    ) -> None:
         tpu.want("spec-a", privileged=True)
         tpu.start()
         tpu.until_serving("spec-a")
@@ -86,18 +88,20 @@ class TestASpecificationIsServed:
         assert "--privileged" in tpu.container.options
         assert "dev/vfio" in tpu.said("privileged")[0]["message"]
 
-    def test_with_the_weights_that_the_bucket_holds(self, served: TpuMachine) -> None:
+    def test_a_specification_is_served_with_the_weights_that_the_bucket_holds(self, served: TpuMachine) -> None:
         folder = Path(served.destination())
         assert {name: (folder / name).read_bytes() for name in MODEL} == MODEL
         assert not list(folder.rglob("*.gemma4-part"))
 
-    def test_from_a_registry_that_it_logged_in_to_for_just_that(self, served: TpuMachine) -> None:
+    def test_a_specification_is_served_from_a_registry_that_it_logged_in_to_for_just_that(
+        self, served: TpuMachine
+    ) -> None:
         assert served.machine.docker.logins == [(f"https://{REGISTRY}", served.metadata.issued[0])]
         (login,), (pull,) = served.machine.ran("docker", "login"), served.machine.ran("docker", "pull")
         assert login.environ["DOCKER_CONFIG"] == pull.environ["DOCKER_CONFIG"]
         assert not Path(login.environ["DOCKER_CONFIG"]).exists()
 
-    def test_with_a_token_that_only_a_file_of_roots_holds(self, tpu: TpuMachine) -> None:
+    def test_a_specification_is_served_with_a_token_that_only_a_file_of_roots_holds(self, tpu: TpuMachine) -> None:
         tpu.want("spec-hf", weights=[], hfTokenSecret=SECRET)
         tpu.start()
         tpu.until_serving("spec-hf")
@@ -108,13 +112,15 @@ class TestASpecificationIsServed:
         assert outside.stat().st_mode & 0o777 == 0o600
         assert volume.endswith(":ro")
 
-    def test_and_the_status_says_so_in_the_file_and_in_the_guest_attributes(self, served: TpuMachine) -> None:
+    def test_a_specification_is_served_as_the_status_says_in_the_file_and_in_the_guest_attributes(
+        self, served: TpuMachine
+    ) -> None:
         assert served.status["wanted"] == served.status["running"] == "spec-a"
         assert served.status["port"] == "open"
         assert first_column("Status") == set(served.status)
         served.until(lambda: json.loads(served.metadata.reports[-1])["stage"] == "serving", "a report")
 
-    def test_also_where_guest_attributes_are_off(self, tpu: TpuMachine) -> None:
+    def test_a_specification_is_served_also_where_guest_attributes_are_off(self, tpu: TpuMachine) -> None:
         tpu.metadata.guest = False
         tpu.want("spec-a")
         tpu.start()
@@ -124,7 +130,7 @@ class TestASpecificationIsServed:
 
 
 class TestAChange:
-    def test_is_live_within_five_seconds_at_production_rhythm(self, tmp_path: Path) -> None:
+    def test_a_change_is_live_within_five_seconds_at_production_rhythm(self, tmp_path: Path) -> None:
         tpu = TpuMachine(tmp_path)
         for name in QUICK:
             del tpu.environ[f"GEMMA4_{name}"]
@@ -139,7 +145,7 @@ class TestAChange:
         tpu.close()
         assert took_s < 5
 
-    def test_fetches_first_then_lets_callers_go_then_stops_what_serves(self, serving: TpuMachine) -> None:
+    def test_a_change_fetches_first_then_lets_callers_go_then_stops_what_serves(self, serving: TpuMachine) -> None:
         serving.want("spec-b")
         serving.until_serving("spec-b")
         expected = ["pull", "port closing", "port closed", "stop", "run spec-b", "port open"]
@@ -147,7 +153,7 @@ class TestAChange:
         (stop,) = serving.machine.ran("docker", "stop")
         assert list(stop.arguments[1:3]) == ["-t", "45"]
 
-    def test_gives_a_server_out_of_reach_as_long_as_any_other(self, serving: TpuMachine) -> None:
+    def test_a_change_gives_a_server_out_of_reach_as_long_as_any_other(self, serving: TpuMachine) -> None:
         serving.machine.docker.behaviour("spec-a").generates = False
         serving.until(lambda: serving.machine.firewall.state == "closed", "the port to close")
         serving.want("spec-b", drainSeconds=46)
@@ -155,7 +161,7 @@ class TestAChange:
         (stop,) = serving.machine.ran("docker", "stop")
         assert list(stop.arguments[1:3]) == ["-t", "45"]  # answers under way may still be there
 
-    def test_of_times_only_restarts_nothing(self, serving: TpuMachine) -> None:
+    def test_a_change_of_times_only_restarts_nothing(self, serving: TpuMachine) -> None:
         before = serving.container.id
         serving.want("spec-a", readyTimeoutSeconds=77)
         serving.until(lambda: len(serving.said("wanted")) == 2, "the new specification")
@@ -164,14 +170,14 @@ class TestAChange:
         assert serving.machine.docker.past[0].id == before
         assert len(serving.machine.docker.past) == 1
 
-    def test_fetches_no_weights_twice(self, serving: TpuMachine) -> None:
+    def test_a_change_fetches_no_weights_twice(self, serving: TpuMachine) -> None:
         serving.google.clear()
         serving.want("spec-b")
         serving.until_serving("spec-b")
         media = [each.path for each in serving.google.requests if each.query.get("alt") == "media"]
         assert [path.rsplit("%2F")[-1] for path in media] == [MANIFEST]
 
-    def test_takes_old_weights_and_images_away_only_once_it_serves(self, serving: TpuMachine) -> None:
+    def test_a_change_takes_old_weights_and_images_away_only_once_it_serves(self, serving: TpuMachine) -> None:
         serving.stage("google/gemma-4-tiny/second")
         old, new = Path(serving.destination()), serving.destination("google/gemma-4-tiny/second")
         cache = serving.shm / "xla-cache"
@@ -191,7 +197,7 @@ class TestAChange:
         assert list(serving.machine.docker.local) == [OTHER_IMAGE]
         assert cache.exists()  # compiled programs are what makes the next start quick
 
-    def test_of_the_bucket_below_the_same_prefix_replaces_what_differs(self, serving: TpuMachine) -> None:
+    def test_a_change_of_the_bucket_below_the_same_prefix_replaces_what_differs(self, serving: TpuMachine) -> None:
         serving.stage(files={"config.json": b"{}", "model.safetensors": MODEL["model.safetensors"]})
         serving.want("spec-b")
         serving.until_serving("spec-b")
@@ -201,7 +207,7 @@ class TestAChange:
 
 
 class TestTheNewestSpecificationWins:
-    def test_over_one_that_is_still_being_fetched(self, serving: TpuMachine) -> None:
+    def test_the_newest_specification_wins_over_one_that_is_still_being_fetched(self, serving: TpuMachine) -> None:
         hold = serving.machine.docker.holds.setdefault("pull", threading.Event())
         serving.want("spec-b")
         serving.until(lambda: "pull" in serving.machine.actions, "the pull of spec-b")
@@ -212,7 +218,7 @@ class TestTheNewestSpecificationWins:
         serving.until_serving("spec-c")
         assert "run spec-b" not in serving.machine.actions
 
-    def test_over_one_that_is_starting(self, serving: TpuMachine) -> None:
+    def test_the_newest_specification_wins_over_one_that_is_starting(self, serving: TpuMachine) -> None:
         serving.machine.docker.behaviour("spec-b").healthy = False
         serving.want("spec-b")
         serving.until(lambda: "run spec-b" in serving.machine.actions, "spec-b to start")
@@ -221,7 +227,7 @@ class TestTheNewestSpecificationWins:
         begun = serving.machine.actions.index("run spec-b")
         assert "port open" not in serving.machine.actions[begun : serving.machine.actions.index("run spec-c")]
 
-    def test_over_one_that_crashes_again_and_again(self, serving: TpuMachine) -> None:
+    def test_the_newest_specification_wins_over_one_that_crashes_again_and_again(self, serving: TpuMachine) -> None:
         serving.machine.docker.behaviour("spec-b").dies_with = 1
         serving.environ["GEMMA4_START_TRIES"] = "1000"
         serving.kill()
@@ -231,7 +237,7 @@ class TestTheNewestSpecificationWins:
         serving.want("spec-c")
         serving.until_serving("spec-c")
 
-    def test_and_what_rests_between_two_starts_is_started_all_the_same(self, tpu: TpuMachine) -> None:
+    def test_the_newest_specification_wins_while_the_old_one_in_backoff_is_started_again(self, tpu: TpuMachine) -> None:
         tpu.environ |= {"GEMMA4_RESTART_S": "0.3", "GEMMA4_RESTART_CAP_S": "0.3"}
         tpu.want("spec-a")
         tpu.start()
@@ -247,7 +253,9 @@ class TestTheNewestSpecificationWins:
         hold.set()
         tpu.until_serving("spec-b")
 
-    def test_and_what_has_all_that_it_needs_to_come_back_comes_back(self, serving: TpuMachine) -> None:
+    def test_the_newest_specification_wins_and_what_has_all_that_it_needs_to_come_back_comes_back(
+        self, serving: TpuMachine
+    ) -> None:
         serving.machine.docker.publish(OTHER_IMAGE)
         holds = serving.machine.docker.holds
         holds |= {"image inspect": threading.Event(), "pull": threading.Event()}
@@ -260,7 +268,9 @@ class TestTheNewestSpecificationWins:
         holds["pull"].set()
         serving.until_serving("spec-b")
 
-    def test_and_one_that_is_withdrawn_leaves_everything_as_it_was(self, serving: TpuMachine) -> None:
+    def test_the_newest_specification_wins_and_one_that_is_withdrawn_leaves_everything_as_it_was(
+        self, serving: TpuMachine
+    ) -> None:
         before = serving.container.id
         serving.want("spec-b", image=OTHER_IMAGE)
         serving.until_trouble("image")
@@ -359,7 +369,9 @@ class TestAMalformedSpecification:
             ('{"schema": 1, "port": "8000", "colour": 1}', ["colour is not known", "port is not a whole number", "image"]),
         ],
     )  # fmt: skip
-    def test_is_reported_and_changes_nothing(self, serving: TpuMachine, text: str, words: list[str]) -> None:
+    def test_a_malformed_specification_is_reported_and_changes_nothing(
+        self, serving: TpuMachine, text: str, words: list[str]
+    ) -> None:
         before = serving.container.id
         serving.metadata.set("gemma4-spec", text)
         serving.until_trouble("spec")
@@ -370,14 +382,16 @@ class TestAMalformedSpecification:
         serving.until_serving("spec-b")
         assert not serving.errors
 
-    def test_that_carries_a_token_is_refused_without_repeating_it(self, serving: TpuMachine) -> None:
+    def test_a_malformed_specification_that_carries_a_token_is_refused_without_repeating_it(
+        self, serving: TpuMachine
+    ) -> None:
         leaked = "hf_SomebodyPutThisIntoMetadata42"
         serving.want("spec-b", env={"HF_TOKEN": leaked})
         serving.until_trouble("spec", "hfTokenSecret")
         assert leaked not in serving.output.read_text() + json.dumps(serving.status)
         assert serving.serves("spec-a")
 
-    def test_or_none_at_all_is_waited_for(self, tpu: TpuMachine) -> None:
+    def test_a_missing_specification_is_waited_for(self, tpu: TpuMachine) -> None:
         tpu.start()
         tpu.until_trouble("spec", "no attribute gemma4-spec")
         tpu.want("spec-a")

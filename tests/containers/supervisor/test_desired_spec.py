@@ -34,13 +34,13 @@ def parsed(**changes: Any) -> specification.Spec:
 
 
 class TestASpecification:
-    def test_is_read_as_it_was_written(self) -> None:
+    def test_a_specification_is_read_as_it_was_written(self) -> None:
         spec = parsed()
         assert spec.command("10.0.0.2") == (*SPEC["argv"][:3], "--host", "10.0.0.2", "--port", "8000")
         assert spec.weights[0].place == "gs://b/g/m/main"
 
     @pytest.mark.parametrize("key", sorted(specification._OPTIONAL))
-    def test_has_defaults_for_what_may_be_left_out(self, key: str) -> None:
+    def test_a_specification_has_defaults_for_what_may_be_left_out(self, key: str) -> None:
         without = {name: value for name, value in SPEC.items() if name != key}
         assert parse_spec(json.dumps(without), ROOT).hash == SPEC["hash"]
 
@@ -70,7 +70,7 @@ class TestASpecification:
             ({"weights": [{**SPEC["weights"][0], "destination": str(ROOT)}]}, "does not go below"),
         ],
     )  # fmt: skip
-    def test_that_cannot_be_meant_is_refused(self, changes: dict[str, Any], fault: str) -> None:
+    def test_a_specification_that_cannot_be_meant_is_refused(self, changes: dict[str, Any], fault: str) -> None:
         with pytest.raises(SpecError, match=re.escape(fault)):
             parsed(**changes)
 
@@ -78,17 +78,17 @@ class TestASpecification:
         ("text", "fault"),
         [("{", "not JSON"), ("[]", "not a JSON object"), ('{"schema": 2}', "schema 2, this supervisor reads 1")],
     )
-    def test_that_is_none_is_refused(self, text: str, fault: str) -> None:
+    def test_a_specification_that_is_none_is_refused(self, text: str, fault: str) -> None:
         with pytest.raises(SpecError, match=fault):
             parse_spec(text, ROOT)
 
-    def test_names_every_fault_at_once(self) -> None:
+    def test_a_specification_names_every_fault_at_once(self) -> None:
         with pytest.raises(SpecError) as caught:
             parsed(port=0, registry="a/b", env={"A": 1})
         assert all(key in str(caught.value) for key in ("port", "registry", "env.A"))
 
     @pytest.mark.parametrize("key", specification._CONTAINER_FIELDS)
-    def test_that_asks_for_another_container_has_another_fingerprint(self, key: str) -> None:
+    def test_a_specification_that_asks_for_another_container_has_another_fingerprint(self, key: str) -> None:
         others: dict[str, Any] = {
             "image": "i", "argv": ["vllm", "serve", "x"], "env": {}, "weights": [],
             "hfTokenSecret": "projects/p/secrets/s", "port": 8001, "drainSeconds": 46,
@@ -99,6 +99,8 @@ class TestASpecification:
     @pytest.mark.parametrize(
         "changes", [{"hash": "spec-x"}, {"readyTimeoutSeconds": 1}, {"model": "m"}, {"generation": 2}, {"registry": ""}]
     )
-    def test_that_asks_for_the_same_container_has_the_same_fingerprint(self, changes: dict[str, Any]) -> None:
+    def test_a_specification_that_asks_for_the_same_container_has_the_same_fingerprint(
+        self, changes: dict[str, Any]
+    ) -> None:
         assert parsed(**changes).fingerprint == parsed().fingerprint
         assert parsed(**changes).digest != parsed().digest

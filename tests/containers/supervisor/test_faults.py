@@ -22,7 +22,7 @@ def looks(tpu: TpuMachine) -> int:
 
 class TestMaintenance:
     @pytest.mark.parametrize("form", ["503", "404", "NONE", "{}"])
-    def test_that_is_not_announced_is_nothing_in_whatever_form(self, tpu: TpuMachine, form: str) -> None:
+    def test_maintenance_that_is_not_announced_is_null_in_whatever_form(self, tpu: TpuMachine, form: str) -> None:
         tpu.metadata.unannounced = form
         tpu.want("spec-a")
         tpu.start()
@@ -34,7 +34,7 @@ class TestMaintenance:
         assert not tpu.said("trouble")
 
     @pytest.mark.parametrize("form", ["503", "404", "NONE", "{}"])
-    def test_that_is_announced_is_told_until_it_is_over(self, tpu: TpuMachine, form: str) -> None:
+    def test_maintenance_that_is_announced_is_told_until_it_is_over(self, tpu: TpuMachine, form: str) -> None:
         tpu.metadata.unannounced = form
         tpu.start()
         tpu.metadata.announce_maintenance(NOTICE)
@@ -46,14 +46,14 @@ class TestMaintenance:
 
 
 class TestTroubleWithTheMetadata:
-    def test_is_the_specifications_alone(self, tpu: TpuMachine) -> None:
+    def test_trouble_with_the_metadata_is_the_specifications_alone(self, tpu: TpuMachine) -> None:
         tpu.metadata.refused.add("attributes/gemma4-supervisor")
         tpu.want("spec-a")
         tpu.start()
         tpu.until_serving("spec-a")
         assert not tpu.said("trouble")
 
-    def test_is_not_over_because_other_attributes_can_be_read(self, tpu: TpuMachine) -> None:
+    def test_trouble_with_the_metadata_is_not_over_because_other_attributes_can_be_read(self, tpu: TpuMachine) -> None:
         tpu.metadata.refused |= {"attributes/gemma4-spec", "attributes/gemma4-supervisor"}
         tpu.start()
         tpu.until_trouble("metadata")
@@ -66,7 +66,7 @@ class TestTroubleWithTheMetadata:
 class TestAFullDisk:
     """As the supervisor sees one: its files cannot be written."""
 
-    def test_is_reported_and_stops_no_change(self, serving: TpuMachine) -> None:
+    def test_a_full_disk_is_reported_and_stops_no_change(self, serving: TpuMachine) -> None:
         assert serving.process
         full = serving.state / ".state.json.new"
         full.mkdir()
@@ -82,7 +82,9 @@ class TestAFullDisk:
         state = json.loads((serving.state / "state.json").read_text())
         assert state["current"]["spec"]["hash"] == "spec-b"
 
-    def test_leaves_the_guest_attributes_where_the_file_cannot_be_written(self, serving: TpuMachine) -> None:
+    def test_a_full_disk_leaves_the_guest_attributes_where_the_file_cannot_be_written(
+        self, serving: TpuMachine
+    ) -> None:
         assert serving.process
         full = serving.run_dir / ".status.json.new"
         full.mkdir()
@@ -93,7 +95,7 @@ class TestAFullDisk:
         serving.until(lambda: serving.status["running"] == "spec-b", "the file")
         assert [entry["event"] for entry in serving.entries if "status.json" in entry["message"]] == ["report"]
 
-    def test_keeps_the_program_that_runs(self, serving: TpuMachine) -> None:
+    def test_a_full_disk_keeps_the_program_that_runs(self, serving: TpuMachine) -> None:
         (serving.state / "incoming.pyz").mkdir()
         serving.metadata.set("gemma4-supervisor", archive.in_base64(archive.supervisor("# another\n")))
         serving.until_trouble("supervisor", "directory")
@@ -102,7 +104,7 @@ class TestAFullDisk:
 
 
 class TestAReport:
-    def test_that_failed_is_sent_again_until_it_arrives(self, serving: TpuMachine) -> None:
+    def test_a_report_that_failed_is_sent_again_until_it_arrives(self, serving: TpuMachine) -> None:
         serving.metadata.guest = False
         serving.machine.docker.behaviour("spec-a").generates = False
         serving.until_trouble("serving")
@@ -116,7 +118,7 @@ class TestAReport:
         serving.until(lambda: serving.metadata.reports, "the report")
         assert timeless(report(serving)) == timeless(serving.status)
 
-    def test_comes_even_if_nothing_has_changed(self, tpu: TpuMachine) -> None:
+    def test_a_report_comes_even_if_nothing_has_changed(self, tpu: TpuMachine) -> None:
         tpu.environ["GEMMA4_REPORT_CAP_S"] = "0.1"
         tpu.start()
         tpu.until_trouble("spec")
@@ -127,7 +129,7 @@ class TestAReport:
 
 
 class TestDocker:
-    def test_that_is_away_at_the_start_keeps_no_better_version_away(self, serving: TpuMachine) -> None:
+    def test_docker_that_is_away_at_the_start_keeps_no_better_version_away(self, serving: TpuMachine) -> None:
         serving.kill()
         serving.machine.docker.down = True
         serving.start()
@@ -139,13 +141,13 @@ class TestDocker:
         serving.until_serving("spec-a")
         assert not serving.errors
 
-    def test_that_answers_nonsense_for_a_moment_is_asked_again(self, serving: TpuMachine) -> None:
+    def test_docker_that_answers_nonsense_for_a_moment_is_asked_again(self, serving: TpuMachine) -> None:
         serving.machine.docker.garbled = 2
         serving.until(lambda: not serving.machine.docker.garbled, "the nonsense to be read")
         serving.machine.docker.behaviour("spec-a").generates = False
         serving.until(lambda: serving.machine.firewall.state == "closed", "the port to close")
 
-    def test_that_quotes_no_text_is_understood(self, serving: TpuMachine) -> None:
+    def test_docker_that_quotes_no_text_is_understood(self, serving: TpuMachine) -> None:
         assert serving.process
         serving.machine.docker.behaviour("spec-a").last_output = "bad \udcff byte"
         serving.container.end(1)
@@ -154,12 +156,12 @@ class TestDocker:
         assert serving.process.poll() is None
         assert "bad � byte" in json.dumps(serving.said("trouble"), ensure_ascii=False)
 
-    def test_that_refuses_to_run_is_quoted_with_its_reason(self, serving: TpuMachine) -> None:
+    def test_docker_that_refuses_to_run_is_quoted_with_its_reason(self, serving: TpuMachine) -> None:
         serving.machine.docker.refusals["run"] = "mkdir /x: no space left on device"
         serving.want("spec-b")
         serving.until_trouble("start", "docker run: mkdir /x: no space left on device The boot disk is full")
 
-    def test_whose_container_vanishes_while_it_is_adopted_starts_another(self, serving: TpuMachine) -> None:
+    def test_docker_whose_container_vanishes_while_it_is_adopted_starts_another(self, serving: TpuMachine) -> None:
         serving.kill()
         serving.machine.docker.vanishes = True
         serving.start()
@@ -167,7 +169,7 @@ class TestDocker:
         serving.until_serving("spec-a")
 
 
-class TestAFaultOfOurs:
+class TestABug:
     @pytest.mark.parametrize(
         "fault",
         [
@@ -177,7 +179,7 @@ class TestAFaultOfOurs:
         ],
         ids=["in a probe", "in a preparation that waits for something else", "on the main thread"],
     )
-    def test_ends_the_supervisor_and_nothing_else(self, serving: TpuMachine, fault: str) -> None:
+    def test_a_bug_ends_the_supervisor_and_nothing_else(self, serving: TpuMachine, fault: str) -> None:
         serving.kill()
         before = serving.container.id
         serving.metadata.set("gemma4-supervisor", archive.in_base64(archive.supervisor(fault)))
@@ -199,7 +201,7 @@ class TestAFaultOfOurs:
 class TestAContainer:
     """That runs when the supervisor starts, whatever that one knows of it."""
 
-    def test_is_known_by_a_version_that_computes_another_fingerprint(self, serving: TpuMachine) -> None:
+    def test_a_container_is_known_by_a_version_that_computes_another_fingerprint(self, serving: TpuMachine) -> None:
         before = serving.container.id
         other = "import containers.tpu.gemma4_supervisor.desired_spec as it\nit._CONTAINER_FIELDS += ('model',)\n"
         serving.metadata.set("gemma4-supervisor", archive.in_base64(archive.supervisor(other)))
@@ -209,7 +211,9 @@ class TestAContainer:
         assert serving.container.id == before
         assert "port closed" not in serving.machine.actions
 
-    def test_that_is_not_known_is_left_by_its_callers_before_it_is_stopped(self, serving: TpuMachine) -> None:
+    def test_a_container_that_is_not_known_is_left_by_its_callers_before_it_is_stopped(
+        self, serving: TpuMachine
+    ) -> None:
         serving.kill()
         state = serving.state / "state.json"
         kept: dict[str, Any] = json.loads(state.read_text())
@@ -225,7 +229,7 @@ class TestAContainer:
         stop = serving.machine.ran("docker", "stop")[0]
         assert list(stop.arguments[1:3]) == ["-t", "45"]
 
-    def test_that_is_not_known_serves_until_another_is_ready(self, serving: TpuMachine) -> None:
+    def test_a_container_that_is_not_known_serves_until_another_is_ready(self, serving: TpuMachine) -> None:
         serving.kill()
         (serving.state / "state.json").unlink()
         serving.want("spec-b", image="missing:1")

@@ -132,18 +132,20 @@ def _remove() -> None:
 
 
 class TestThePort:
-    def test_open_takes_everybody(self, caller: Caller) -> None:
+    def test_the_port_open_takes_everybody(self, caller: Caller) -> None:
         assert set_firewall("open") == 0
         assert caller("new") == caller("kept") == "1"
         assert set_firewall("open") >= 1
 
-    def test_closing_refuses_new_callers_and_serves_the_old(self, caller: Caller) -> None:
+    def test_the_port_closing_refuses_new_callers_and_serves_the_old(self, caller: Caller) -> None:
         assert caller("kept") == "1"
         set_firewall("refuse_new_connections")
         assert caller("new") == "ConnectionRefusedError"
         assert caller("kept") == "1"
 
-    def test_closed_refuses_requests_on_kept_connections_too_and_lets_answers_out(self, caller: Caller) -> None:
+    def test_the_port_closed_refuses_requests_on_kept_connections_too_and_lets_answers_out(
+        self, caller: Caller
+    ) -> None:
         assert caller("kept") == "1"
         assert caller("stream") == "begun"
         set_firewall("close")
@@ -151,14 +153,14 @@ class TestThePort:
         assert caller("kept") == "ConnectionResetError"
         assert caller("rest") == "15"
 
-    def test_closed_is_open_to_the_machine_itself_by_any_of_its_addresses(self, caller: Caller) -> None:
+    def test_the_port_closed_is_open_to_the_machine_itself_by_any_of_its_addresses(self, caller: Caller) -> None:
         set_firewall("close")
         for address in ("127.0.0.1", ADDRESS):
             inside = python(SLICE, CLIENT, address)
             output, _ = inside.communicate("new\n")
             assert output == "1\n"
 
-    def test_opens_again_after_any_number_of_closings(self, caller: Caller) -> None:
+    def test_the_port_opens_again_after_any_number_of_closings(self, caller: Caller) -> None:
         for act in ("close", "close", "refuse_new_connections", "open", "open"):
             set_firewall(act)
         assert caller("new") == "1"

@@ -8,7 +8,7 @@ from containers.tpu.gemma4_supervisor.log import Log
 
 
 class TestTheLog:
-    def test_removes_a_secret_in_every_form(self) -> None:
+    def test_the_log_removes_a_secret_in_every_form(self) -> None:
         stream = io.StringIO()
         log = Log(stream)
         log.hide("ya29.secret")
@@ -16,7 +16,7 @@ class TestTheLog:
         assert "secret" not in stream.getvalue().replace("[secret]", "")
         assert "eWEyOS5zZWNyZXQ=" not in stream.getvalue()
 
-    def test_keeps_beginning_and_end_of_what_is_endless(self) -> None:
+    def test_the_log_keeps_beginning_and_end_of_what_is_endless(self) -> None:
         text = Log(io.StringIO()).redacted("begin" + "x" * 100_000 + "end")
         assert len(text) < 2100
         assert text.startswith("begin")

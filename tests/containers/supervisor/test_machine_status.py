@@ -15,7 +15,7 @@ from containers.tpu.gemma4_supervisor.machine_status import MachineStatus
 
 
 class TestTheStatus:
-    def test_that_is_published_last_is_the_newest(self, tmp_path: Path) -> None:
+    def test_the_status_that_is_published_last_is_the_newest(self, tmp_path: Path) -> None:
         arrived: list[dict[str, Any]] = []
         on_its_way, may_arrive = threading.Event(), threading.Event()
 
@@ -32,7 +32,7 @@ class TestTheStatus:
         status.end("supervisor", "It starts again.")
         assert [len(report["errors"]) for report in arrived] == [0, 1]
 
-    def test_keeps_what_ends_the_supervisor_though_another_thread_goes_on(self, tmp_path: Path) -> None:
+    def test_the_status_keeps_what_ends_the_supervisor_though_another_thread_goes_on(self, tmp_path: Path) -> None:
         arrived: list[str] = []
         status = MachineStatus(Log(io.StringIO()), tmp_path / "status.json", arrived.append, 60, 60)
         status.end("supervisor", "It starts again.")

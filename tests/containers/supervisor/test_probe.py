@@ -35,7 +35,7 @@ class TestTheProbe:
             (0, 200, "late", 1, ServerCondition.HEALTHY, "metrics health completions metrics"),
         ],
     )  # fmt: skip
-    def test_finds_what_the_table_says(
+    def test_the_probe_finds_what_the_table_says(
         self, monkeypatch: pytest.MonkeyPatch, metrics: Any, health: Any, question: Any, metrics_after: Any,
         expected: ServerCondition, asked: str,
     ) -> None:  # fmt: skip
@@ -45,7 +45,7 @@ class TestTheProbe:
         assert finding.condition is expected
         assert " ".join(path for path, _ in server.asked) == asked
 
-    def test_waits_longer_once_the_server_is_slow_and_as_before_once_it_is_well(
+    def test_the_probe_waits_longer_once_the_server_is_slow_and_as_before_once_it_is_well(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         server = ScriptedServer(monkeypatch)
@@ -63,7 +63,9 @@ class TestTheProbe:
         ]
         assert patience == [60, 60, 180, 180, 180, 60]
 
-    def test_takes_an_answer_without_the_counter_for_no_reading(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_probe_takes_an_answer_without_the_counter_for_no_reading(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         readings = [Reply(200, {}, b"vllm:generation_tokens_total 9.0\n"), Reply(503, {}, b"busy")] * 4
 
         def hung(_method: str, url: str, **_: Any) -> Reply:

@@ -65,10 +65,10 @@ def remembered(tpu: TpuMachine) -> dict[str, Any]:
 
 
 class TestASpecificationThatServes:
-    def test_is_good_at_once_where_nothing_was_good_before(self, serving: TpuMachine) -> None:
+    def test_a_serving_specification_is_good_at_once_where_nothing_was_good_before(self, serving: TpuMachine) -> None:
         assert remembered(serving)["good"]["spec"]["hash"] == "spec-a"
 
-    def test_has_yet_to_prove_itself_where_something_was(self, serving: TpuMachine) -> None:
+    def test_a_serving_specification_has_yet_to_prove_itself_where_something_was(self, serving: TpuMachine) -> None:
         serving.want("spec-b", **other(serving))
         serving.until_serving("spec-b")
         assert remembered(serving)["good"]["spec"]["hash"] == "spec-a"
@@ -77,7 +77,9 @@ class TestASpecificationThatServes:
         assert len(serving.token_files) == 2
         assert not serving.said("cleaned")
 
-    def test_has_proven_itself_after_a_while_and_what_came_before_goes(self, quick: TpuMachine) -> None:
+    def test_a_serving_specification_has_proven_itself_after_a_while_and_what_came_before_goes(
+        self, quick: TpuMachine
+    ) -> None:
         quick.want("spec-b", **other(quick))
         quick.until(lambda: quick.said("cleaned"), "the cleaning")
         quick.until_serving("spec-b")
@@ -89,12 +91,16 @@ class TestASpecificationThatServes:
         (token,) = quick.token_files
         assert token.read_text() == OTHER_TOKEN
 
-    def test_proves_itself_also_behind_a_firewall_that_cannot_be_changed(self, quick: TpuMachine) -> None:
+    def test_a_serving_specification_proves_itself_also_behind_a_firewall_that_cannot_be_changed(
+        self, quick: TpuMachine
+    ) -> None:
         quick.machine.failing["iptables-restore"] = "iptables: Permission denied"
         quick.want("spec-b")
         quick.until(lambda: quick.said("proven"), "the proof")
 
-    def test_and_falls_three_times_gives_way_with_what_is_still_here(self, serving: TpuMachine) -> None:
+    def test_a_serving_specification_that_fails_three_times_gives_way_with_what_is_still_here(
+        self, serving: TpuMachine
+    ) -> None:
         serving.want("spec-b", **other(serving))
         serving.until_serving("spec-b")
         serving.metadata.away = "503"  # nobody helps
@@ -106,7 +112,9 @@ class TestASpecificationThatServes:
         serving.until_serving("spec-a")
         assert serving.machine.actions.count("pull") == 1
 
-    def test_and_is_not_what_is_wanted_any_more_costs_the_desired_one_nothing(self, quick: TpuMachine) -> None:
+    def test_a_serving_specification_that_is_no_longer_desired_costs_the_desired_one_nothing(
+        self, quick: TpuMachine
+    ) -> None:
         quick.want("spec-b", **other(quick, image=f"{REGISTRY}/demo/gemma4/missing:1"))
         quick.until_trouble("image")
         quick.until(Path(quick.destination(OTHER_PREFIX), "model.safetensors").exists, "its weights")
@@ -117,7 +125,9 @@ class TestASpecificationThatServes:
 
 
 class TestMemory:
-    def test_is_made_free_of_what_is_not_needed_before_a_specification_is_fetched(self, serving: TpuMachine) -> None:
+    def test_memory_is_made_free_of_what_is_not_needed_before_a_specification_is_fetched(
+        self, serving: TpuMachine
+    ) -> None:
         cut_off = Path(serving.destination("google/abandoned/main"))
         cut_off.mkdir(parents=True)
         (cut_off / "model.safetensors.gemma4-part").write_bytes(b"x")
@@ -127,7 +137,7 @@ class TestMemory:
         assert serving.serves("spec-a")
         assert Path(serving.destination(), "config.json").exists()
 
-    def test_is_made_free_of_what_was_rejected_once_it_is_not_wanted_any_more(self, serving: TpuMachine) -> None:
+    def test_memory_is_made_free_of_what_was_rejected_once_it_is_not_wanted_any_more(self, serving: TpuMachine) -> None:
         serving.machine.docker.behaviour("spec-b").dies_with = 1
         serving.want("spec-b", **other(serving))
         serving.until_trouble("rejected")
@@ -137,7 +147,7 @@ class TestMemory:
         serving.until(lambda: not Path(serving.destination(OTHER_PREFIX)).exists(), "the weights of spec-b to go")
         assert not serving.errors
 
-    def test_is_made_free_of_models_that_the_command_does_not_name(self, quick: TpuMachine) -> None:
+    def test_memory_is_made_free_of_models_that_the_command_does_not_name(self, quick: TpuMachine) -> None:
         home = quick.shm / "huggingface"
         kept, gone = home / "hub" / "models--google--gemma-4-tiny", home / "hub" / "models--google--gemma-4-tiny-it"
         for folder in (kept, gone):
@@ -150,7 +160,7 @@ class TestMemory:
 
 
 class TestTheDisk:
-    def test_keeps_no_image_of_a_specification_that_was_abandoned(self, quick: TpuMachine) -> None:
+    def test_the_disk_keeps_no_image_of_a_specification_that_was_abandoned(self, quick: TpuMachine) -> None:
         quick.want("spec-b", **other(quick, weights=[{**other(quick)["weights"][0], "prefix": "missing"}]))
         quick.until_trouble("weights")
         quick.until(lambda: OTHER_IMAGE in quick.machine.docker.local, "the image of spec-b")
@@ -158,7 +168,7 @@ class TestTheDisk:
         quick.until(lambda: quick.said("proven"), "the proof")
         quick.until(lambda: list(quick.machine.docker.local) == [THIRD_IMAGE], "the other images to go")
 
-    def test_loses_what_only_going_back_would_need_where_a_pull_has_no_room(self, serving: TpuMachine) -> None:
+    def test_the_disk_loses_what_only_going_back_would_need_where_a_pull_has_no_room(self, serving: TpuMachine) -> None:
         serving.environ["GEMMA4_IMAGE_GIB"] = "1e9"
         serving.kill()
         serving.start()
@@ -176,7 +186,7 @@ class TestTheDisk:
         serving.until_trouble("rejected", "spec-a comes back")
         serving.until_serving("spec-a")  # its image is pulled again
 
-    def test_keeps_in_mind_an_image_that_could_not_be_removed(self, quick: TpuMachine) -> None:
+    def test_the_disk_keeps_in_mind_an_image_that_could_not_be_removed(self, quick: TpuMachine) -> None:
         quick.machine.docker.refusals["image rm"] = "conflict: unable to delete (cannot be forced)"
         quick.want("spec-b", **other(quick))
         quick.until(lambda: quick.said("image-kept"), "the refusal")
@@ -187,7 +197,7 @@ class TestTheDisk:
 
 
 class TestTheTokenOfASecret:
-    def test_is_not_touched_by_a_specification_with_another_one(self, serving: TpuMachine) -> None:
+    def test_the_token_is_not_touched_by_a_specification_with_another_one(self, serving: TpuMachine) -> None:
         serving.want("spec-b", **other(serving, image=f"{REGISTRY}/demo/gemma4/missing:1"))
         serving.until(lambda: OTHER_TOKEN in tokens(serving), "the token of spec-b")
         serving.google.fault("GET", ":access", status=503, times=10_000)
@@ -196,14 +206,14 @@ class TestTheTokenOfASecret:
         serving.until_serving("spec-a")
         assert list(serving.container.mounted.values()) == [HF_TOKEN]
 
-    def test_is_read_again_at_each_start(self, serving: TpuMachine) -> None:
+    def test_the_token_is_read_again_at_each_start(self, serving: TpuMachine) -> None:
         serving.add_token("hf", OTHER_TOKEN)
         serving.container.end(1)
         serving.until(lambda: "run spec-a" in serving.machine.actions, "spec-a again")
         serving.until_serving("spec-a")
         assert list(serving.container.mounted.values()) == [OTHER_TOKEN]
 
-    def test_is_taken_as_it_was_where_only_a_restart_needs_it(self, serving: TpuMachine) -> None:
+    def test_the_token_is_taken_as_it_was_where_only_a_restart_needs_it(self, serving: TpuMachine) -> None:
         serving.google.fault("GET", ":access", status=403, times=10_000)
         serving.container.end(1)
         serving.until(lambda: "run spec-a" in serving.machine.actions, "spec-a again")
@@ -211,7 +221,7 @@ class TestTheTokenOfASecret:
         assert list(serving.container.mounted.values()) == [HF_TOKEN]
         assert "HTTP 403" in serving.said("token-kept")[0]["message"]
 
-    def test_stays_hidden_in_what_an_adopted_container_says(self, serving: TpuMachine) -> None:
+    def test_the_token_stays_hidden_in_what_an_adopted_container_says(self, serving: TpuMachine) -> None:
         serving.kill()
         serving.start()
         serving.until(lambda: serving.said("adopted"), "the adoption")
@@ -221,7 +231,9 @@ class TestTheTokenOfASecret:
 
 
 class TestATroubleIsOver:
-    def test_when_what_was_to_come_back_is_given_up_for_the_desired_one(self, serving: TpuMachine) -> None:
+    def test_a_trouble_is_over_when_what_was_to_come_back_is_given_up_for_the_desired_one(
+        self, serving: TpuMachine
+    ) -> None:
         serving.reboot()
         serving.google.storage.put_text(BUCKET, f"{PREFIX}/{MANIFEST}", "no manifest")
         serving.start()
@@ -230,7 +242,7 @@ class TestATroubleIsOver:
         serving.until_serving("spec-b")
         assert not serving.errors
 
-    def test_of_a_rejection_when_what_is_wanted_serves(self, serving: TpuMachine) -> None:
+    def test_a_trouble_is_over_of_a_rejection_when_what_is_wanted_serves(self, serving: TpuMachine) -> None:
         serving.machine.docker.behaviour("spec-b").dies_with = 1
         serving.want("spec-b")
         serving.until(lambda: "run spec-b" in serving.machine.actions, "spec-b to start")

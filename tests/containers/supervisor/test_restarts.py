@@ -20,7 +20,7 @@ OTHER_IMAGE = f"{REGISTRY}/demo/gemma4/vllm-tpu:v0.33.0"
 
 class TestTheMetadataServer:
     @pytest.mark.parametrize("how", ["silent", "503"])
-    def test_away_at_boot_is_waited_for(self, tpu: TpuMachine, how: str) -> None:
+    def test_the_metadata_server_away_at_boot_is_waited_for(self, tpu: TpuMachine, how: str) -> None:
         tpu.metadata.away = how
         tpu.want("spec-a")
         tpu.start()
@@ -30,7 +30,7 @@ class TestTheMetadataServer:
         tpu.until(lambda: not tpu.errors, "the errors to go")
 
     @pytest.mark.parametrize("how", ["silent", "503"])
-    def test_away_later_leaves_what_serves_alone(self, serving: TpuMachine, how: str) -> None:
+    def test_the_metadata_server_away_later_leaves_what_serves_alone(self, serving: TpuMachine, how: str) -> None:
         before = serving.container.id
         serving.metadata.away = how
         serving.until_trouble("metadata")
@@ -44,7 +44,9 @@ class TestTheMetadataServer:
 
 class TestASupervisorThatEnds:
     @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-    def test_leaves_what_serves_and_the_next_one_adopts_it(self, serving: TpuMachine, number: int) -> None:
+    def test_a_supervisor_that_ends_leaves_what_serves_and_the_next_one_adopts_it(
+        self, serving: TpuMachine, number: int
+    ) -> None:
         before = serving.container.id
         code = serving.kill(number)
         assert code == (0 if number == signal.SIGTERM else -number)
@@ -57,7 +59,7 @@ class TestASupervisorThatEnds:
         assert serving.container.id == before
         assert serving.machine.actions == []
 
-    def test_and_forgets_everything_still_adopts_it(self, serving: TpuMachine) -> None:
+    def test_a_supervisor_that_ends_and_forgets_everything_still_adopts_it(self, serving: TpuMachine) -> None:
         before = serving.container.id
         serving.kill()
         (serving.state / "state.json").write_text("{half a rec")
@@ -66,7 +68,7 @@ class TestASupervisorThatEnds:
         serving.until_serving("spec-a")
         assert serving.container.id == before
 
-    def test_while_it_fetches_goes_on_fetching(self, serving: TpuMachine) -> None:
+    def test_a_supervisor_that_ends_while_it_fetches_goes_on_fetching(self, serving: TpuMachine) -> None:
         hold = serving.machine.docker.holds.setdefault("pull", threading.Event())
         serving.want("spec-b")
         serving.until(lambda: "pull" in serving.machine.actions, "the pull")
@@ -75,7 +77,9 @@ class TestASupervisorThatEnds:
         serving.start()
         serving.until_serving("spec-b")
 
-    def test_while_it_starts_a_container_goes_on_waiting_for_it(self, serving: TpuMachine) -> None:
+    def test_a_supervisor_that_ends_while_it_starts_a_container_goes_on_waiting_for_it(
+        self, serving: TpuMachine
+    ) -> None:
         serving.machine.docker.behaviour("spec-b").healthy = False
         serving.want("spec-b")
         serving.until(lambda: "run spec-b" in serving.machine.actions, "the container")
@@ -88,14 +92,16 @@ class TestASupervisorThatEnds:
         serving.until_serving("spec-b")
         assert serving.machine.actions.count("run spec-b") == 1
 
-    def test_with_the_machine_closes_the_port_first(self, serving: TpuMachine) -> None:
+    def test_a_supervisor_that_ends_with_the_machine_closes_the_port_first(self, serving: TpuMachine) -> None:
         serving.machine.going_down = True
         serving.kill(signal.SIGTERM)
         assert serving.machine.actions == ["port closed"]
         assert serving.container.running  # that one is docker's to end
 
     @pytest.mark.parametrize("verb", ["stop", "rm", "run"])
-    def test_in_the_middle_of_a_switch_loses_nothing(self, serving: TpuMachine, verb: str) -> None:
+    def test_a_supervisor_that_ends_in_the_middle_of_a_switch_loses_nothing(
+        self, serving: TpuMachine, verb: str
+    ) -> None:
         hold = serving.machine.docker.holds.setdefault(verb, threading.Event())
         serving.want("spec-b")
         serving.until(lambda: serving.machine.ran("docker", verb)[1 if verb == "run" else 0 :], f"docker {verb}")
@@ -107,7 +113,7 @@ class TestASupervisorThatEnds:
 
 
 class TestAReboot:
-    def test_of_what_serves_brings_everything_back(self, serving: TpuMachine) -> None:
+    def test_a_reboot_of_what_serves_brings_everything_back(self, serving: TpuMachine) -> None:
         serving.reboot()
         assert not Path(serving.destination()).exists()
         serving.start()
@@ -116,7 +122,9 @@ class TestAReboot:
         assert serving.machine.actions == ["port closed", "run spec-a", "port open"]  # the image was still on the disk
         assert Path(serving.destination(), "config.json").exists()
 
-    def test_after_which_the_machine_has_another_address_starts_the_server_there(self, serving: TpuMachine) -> None:
+    def test_a_reboot_after_which_the_machine_has_another_address_starts_the_server_there(
+        self, serving: TpuMachine
+    ) -> None:
         serving.reboot()
         serving.metadata.values["network-interfaces/0/ip"] = "127.0.0.5"
         serving.start()
@@ -124,7 +132,7 @@ class TestAReboot:
         serving.until_serving("spec-a")
         assert serving.container.argument("--host") == "127.0.0.5"
 
-    def test_in_the_middle_of_a_change_ends_in_the_change(self, serving: TpuMachine) -> None:
+    def test_a_reboot_in_the_middle_of_a_change_ends_in_the_change(self, serving: TpuMachine) -> None:
         hold = serving.machine.docker.holds.setdefault("pull", threading.Event())
         serving.stage("google/other/main")
         serving.want("spec-b", weights=[_weights(serving, "google/other/main")])
@@ -134,7 +142,7 @@ class TestAReboot:
         serving.start()
         serving.until_serving("spec-b")
 
-    def test_in_the_middle_of_a_start_starts_it_again(self, tpu: TpuMachine) -> None:
+    def test_a_reboot_in_the_middle_of_a_start_starts_it_again(self, tpu: TpuMachine) -> None:
         tpu.machine.docker.behaviour("spec-a").healthy = False
         tpu.want("spec-a")
         tpu.start()
@@ -144,14 +152,14 @@ class TestAReboot:
         tpu.start()
         tpu.until_serving("spec-a")
 
-    def test_serves_the_old_while_the_new_cannot_be_had(self, serving: TpuMachine) -> None:
+    def test_a_reboot_serves_the_old_while_the_new_cannot_be_had(self, serving: TpuMachine) -> None:
         serving.want("spec-b", image=OTHER_IMAGE)
         serving.until_trouble("image")
         serving.reboot()
         serving.start()
         serving.until(lambda: serving.serves("spec-a") and "image" in serving.errors, "spec-a to serve")
 
-    def test_before_docker_answers_is_sat_out(self, serving: TpuMachine) -> None:
+    def test_a_reboot_before_docker_answers_is_sat_out(self, serving: TpuMachine) -> None:
         serving.reboot()
         serving.machine.docker.down = True
         serving.start()
@@ -162,7 +170,7 @@ class TestAReboot:
 
 
 class TestAnUpgradeOfTheSupervisor:
-    def test_replaces_the_program_and_not_the_container(self, serving: TpuMachine) -> None:
+    def test_an_upgrade_replaces_the_program_and_not_the_container(self, serving: TpuMachine) -> None:
         assert serving.process is not None
         before, process = serving.container.id, serving.process.pid
         version = serving.status["supervisor"]
@@ -182,7 +190,7 @@ class TestAnUpgradeOfTheSupervisor:
         [("not base64!", "not base64"), ("bm8gemlwIGZpbGU=", "fails"), (None, "")],
         ids=["no base64", "no program", "a program that stumbles"],
     )
-    def test_that_does_not_work_is_refused(self, serving: TpuMachine, value: str | None, word: str) -> None:
+    def test_an_upgrade_that_does_not_work_is_refused(self, serving: TpuMachine, value: str | None, word: str) -> None:
         version = serving.status["supervisor"]
         broken = value or _changed_program("raise RuntimeError('half written')\n")
         serving.metadata.set("gemma4-supervisor", broken)
@@ -198,7 +206,7 @@ class TestAnUpgradeOfTheSupervisor:
 class TestTheSecretsCheck:
     """A check that could not fail would prove nothing."""
 
-    def test_finds_a_token_wherever_it_gets_out(self, serving: TpuMachine) -> None:
+    def test_the_check_for_secrets_finds_a_token_wherever_it_gets_out(self, serving: TpuMachine) -> None:
         serving.kill()
         serving.check_secrets()
         token, systemctl = serving.metadata.issued[0], [str(serving.machine.bin / "systemctl")]

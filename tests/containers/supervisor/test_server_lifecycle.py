@@ -25,7 +25,9 @@ class TestAContainerThatDoesNotComeUp:
         ],
         ids=["crashes", "out of memory", "healthy but cannot generate"],
     )
-    def test_gives_way_to_the_last_good_one(self, serving: TpuMachine, behaviour: Behaviour, word: str) -> None:
+    def test_a_container_that_does_not_come_up_gives_way_to_the_last_good_one(
+        self, serving: TpuMachine, behaviour: Behaviour, word: str
+    ) -> None:
         serving.machine.docker.behaviours["spec-b"] = behaviour
         serving.want("spec-b")
         serving.until_trouble("rejected")
@@ -38,14 +40,16 @@ class TestAContainerThatDoesNotComeUp:
         assert "spec-a comes back" in serving.errors["rejected"]
         assert serving.status["wanted"] == "spec-b"
 
-    def test_within_its_time_is_given_up_at_once(self, serving: TpuMachine) -> None:
+    def test_a_container_that_does_not_come_up_within_its_time_is_given_up_at_once(self, serving: TpuMachine) -> None:
         serving.machine.docker.behaviour("spec-b").healthy = False
         serving.want("spec-b", readyTimeoutSeconds=0.2)
         serving.until_trouble("rejected")
         serving.until_serving("spec-a")
         assert serving.machine.actions.count("run spec-b") == 1
 
-    def test_is_not_tried_again_until_the_attribute_changes(self, serving: TpuMachine) -> None:
+    def test_a_container_that_does_not_come_up_is_not_tried_again_until_the_attribute_changes(
+        self, serving: TpuMachine
+    ) -> None:
         serving.machine.docker.behaviour("spec-b").dies_with = 1
         serving.want("spec-b")
         serving.until_trouble("rejected")
@@ -61,7 +65,9 @@ class TestAContainerThatDoesNotComeUp:
         serving.until_serving("spec-b")
         assert not serving.errors
 
-    def test_with_nothing_to_go_back_to_is_tried_on_and_on(self, tpu: TpuMachine) -> None:
+    def test_a_container_that_does_not_come_up_with_nothing_to_go_back_to_is_tried_on_and_on(
+        self, tpu: TpuMachine
+    ) -> None:
         tpu.machine.docker.behaviour("spec-a").dies_with = 1
         tpu.want("spec-a")
         tpu.start()
@@ -72,7 +78,7 @@ class TestAContainerThatDoesNotComeUp:
         tpu.until_serving("spec-a")
         assert not tpu.errors
 
-    def test_waits_longer_from_try_to_try(self, tmp_path: Path) -> None:
+    def test_a_container_that_does_not_come_up_waits_longer_from_try_to_try(self, tmp_path: Path) -> None:
         tpu = TpuMachine(tmp_path, RESTART_S="0.1", RESTART_CAP_S="0.4")
         tpu.stage()
         tpu.machine.docker.behaviour("spec-a").dies_with = 1
@@ -87,8 +93,8 @@ class TestAContainerThatDoesNotComeUp:
         assert [wait >= floor for wait, floor in zip(waits, (0.1, 0.2, 0.4), strict=True)] == [True] * 3
 
 
-class TestAServerThatFalls:
-    def test_ill_is_out_of_reach_until_it_generates_again(self, serving: TpuMachine) -> None:
+class TestAServerThatFails:
+    def test_a_server_that_fails_is_out_of_reach_until_it_generates_again(self, serving: TpuMachine) -> None:
         before = serving.container.id
         serving.machine.docker.behaviour("spec-a").generates = False
         serving.until(lambda: serving.machine.firewall.state == "closed", "the port to close")
@@ -99,7 +105,7 @@ class TestAServerThatFalls:
         assert serving.container.id == before
         assert not serving.errors
 
-    def test_failing_is_out_of_reach_also_while_an_old_answer_goes_on(self, serving: TpuMachine) -> None:
+    def test_a_server_that_fails_is_out_of_reach_also_while_an_old_answer_goes_on(self, serving: TpuMachine) -> None:
         over = threading.Event()
 
         def go_on() -> None:
@@ -114,13 +120,13 @@ class TestAServerThatFalls:
         over.set()
         assert serving.machine.actions == ["port closed"]  # and not open in between, for the old answer's sake
 
-    def test_is_asked_for_the_model_that_is_wanted_now(self, serving: TpuMachine) -> None:
+    def test_a_server_is_asked_for_the_model_that_is_wanted_now(self, serving: TpuMachine) -> None:
         before = serving.container.id
         serving.want("spec-a", model="google/gemma-4-tiny")
         serving.until(lambda: "google/gemma-4-tiny" in serving.container.asked, "a question with the other name")
         assert serving.container.id == before
 
-    def test_ill_for_long_is_started_afresh(self, tmp_path: Path) -> None:
+    def test_a_server_that_fails_for_long_is_restarted(self, tmp_path: Path) -> None:
         tpu = TpuMachine(tmp_path, UNHEALTHY_S="0.2")
         tpu.stage()
         tpu.want("spec-a")
@@ -131,7 +137,7 @@ class TestAServerThatFalls:
         tpu.until_serving("spec-a")
         tpu.close()
 
-    def test_dead_is_started_again_without_help(self, serving: TpuMachine) -> None:
+    def test_a_server_that_died_is_started_again_without_help(self, serving: TpuMachine) -> None:
         serving.metadata.away = "silent"
         serving.google.fault("GET", "/", status=503, times=10_000)
         serving.machine.docker.refusals |= {"login": "no", "pull": "no"}
@@ -140,7 +146,7 @@ class TestAServerThatFalls:
         serving.until_serving("spec-a")
         assert "exit code 139" in json.dumps(serving.said("trouble"))
 
-    def test_behind_a_firewall_that_cannot_be_changed_is_reported(self, serving: TpuMachine) -> None:
+    def test_a_server_behind_a_firewall_that_cannot_be_changed_is_reported(self, serving: TpuMachine) -> None:
         serving.machine.failing["iptables-restore"] = "iptables: Permission denied"
         serving.machine.docker.behaviour("spec-a").generates = False
         serving.until_trouble("port", "the port cannot be closed")
@@ -183,7 +189,9 @@ class TestLoadIsNotFailure:
             "our question is never answered",
         ],
     )
-    def test_of_a_server_that_generates_for_others(self, loaded: TpuMachine, behaviour: Behaviour) -> None:
+    def test_load_is_not_failure_of_a_server_that_generates_for_others(
+        self, loaded: TpuMachine, behaviour: Behaviour
+    ) -> None:
         before, loaded.container.behaviour = loaded.container, behaviour
         looks = before.requests.count("/metrics")
         loaded.until(lambda: before.requests.count("/metrics") >= looks + 8, "some looks")
@@ -194,7 +202,9 @@ class TestLoadIsNotFailure:
         assert not loaded.said("stop")
         assert "rejected" not in loaded.errors
 
-    def test_of_a_server_whose_health_is_slow_alone(self, loaded: TpuMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_load_is_not_failure_of_a_server_whose_health_is_slow_alone(
+        self, loaded: TpuMachine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         answer = _Vllm.do_GET
 
         def late(handler: _Vllm) -> None:
@@ -214,7 +224,7 @@ class TestLoadIsNotFailure:
         loaded.until(lambda: paths[begin:].count("/v1/chat/completions") >= 3, "some questions")
         assert paths[begin:].count("/metrics") >= 9
 
-    def test_of_an_idle_server_that_answers_late(self, serving: TpuMachine) -> None:
+    def test_load_is_not_failure_of_an_idle_server_that_answers_late(self, serving: TpuMachine) -> None:
         serving.container.behaviour.slow_s = 0.15
         asked = serving.container.questions
         serving.until(lambda: serving.container.questions >= asked + 3, "some questions")
@@ -230,7 +240,9 @@ class TestAServerThatHangs:
         [Behaviour(silent=True), Behaviour(deaf=True)],
         ids=["healthy but cannot generate", "its event loop stands still"],
     )
-    def test_is_started_afresh_in_time_and_open_until_then(self, tmp_path: Path, behaviour: Behaviour) -> None:
+    def test_a_server_that_hangs_is_started_afresh_in_time_and_open_until_then(
+        self, tmp_path: Path, behaviour: Behaviour
+    ) -> None:
         tpu = TpuMachine(tmp_path, GENERATION_TIMEOUT_S="0.3", UNHEALTHY_S="0.4")
         tpu.stage()
         tpu.want("spec-a")

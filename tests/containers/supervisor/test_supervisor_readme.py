@@ -20,16 +20,16 @@ README = (FOLDER / "README.md").read_text()
 class TestTheReadme:
     """It is the contract: what it leaves out cannot be relied upon, and what it names must exist."""
 
-    def test_names_every_field_of_a_specification(self) -> None:
+    def test_the_readme_names_every_field_of_a_specification(self) -> None:
         known = {*specification._FIELDS, *specification._OPTIONAL}
         assert first_column("A specification") == known
 
-    def test_names_every_place_of_trouble(self) -> None:
+    def test_the_readme_names_every_place_of_trouble(self) -> None:
         assert first_column("Places of trouble") == _words_in_code(r"(?:\.trouble\(|_try, )\s*\"([a-z]+)\"") | {
             "bootstrap"
         }
 
-    def test_names_every_stage_from_the_first_on(self, tmp_path: Path) -> None:
+    def test_the_readme_names_every_stage_from_the_first_on(self, tmp_path: Path) -> None:
         (row,) = [line for line in README.splitlines() if line.startswith("| `stage` |")]
         MachineStatus(Log(io.StringIO()), tmp_path / "status.json", lambda text: None, 10, 60).set(any=1)
         first = json.loads((tmp_path / "status.json").read_text())["stage"]
@@ -37,7 +37,7 @@ class TestTheReadme:
             "stage"
         }
 
-    def test_names_every_event_of_the_log(self) -> None:
+    def test_the_readme_names_every_event_of_the_log(self) -> None:
         found = _words_in_code(r"log\.(?:info|warning|error)\(\s*\"([a-z-]+)\"")
         found |= _words_in_code(r"self\.(?:info|warning|error)\(\s*\"([a-z-]+)\"") | {
             "trouble",

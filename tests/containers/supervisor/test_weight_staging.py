@@ -112,22 +112,22 @@ def depot(tmp_path: Path, copied: dict[str, bytes]) -> Iterator[Depot]:
 
 
 class TestStaging:
-    def test_brings_exactly_what_the_weights_copy_stored(self, depot: Depot) -> None:
+    def test_staging_brings_exactly_what_the_weights_copy_stored(self, depot: Depot) -> None:
         depot.stage()
         assert depot.here() == FILES
         assert is_staged([depot.weights])
 
-    def test_reads_big_files_in_ranges_side_by_side(self, depot: Depot) -> None:
+    def test_staging_reads_big_files_in_ranges_side_by_side(self, depot: Depot) -> None:
         depot.stage()
         assert sum(BIG in path for path in depot.reads()) == 6
 
-    def test_skips_what_is_already_right(self, depot: Depot) -> None:
+    def test_staging_skips_what_is_already_right(self, depot: Depot) -> None:
         depot.stage()
         depot.reads()
         depot.stage()
         assert depot.reads() == []
 
-    def test_fetches_only_what_is_missing_or_shorter_or_different(self, depot: Depot) -> None:
+    def test_staging_fetches_only_what_is_missing_or_shorter_or_different(self, depot: Depot) -> None:
         depot.stage()
         depot.reads()
         folder = Path(depot.weights.destination)
@@ -137,7 +137,7 @@ class TestStaging:
         assert depot.here() == FILES
         assert len(depot.reads()) == 2
 
-    def test_fetches_what_another_manifest_lists_with_the_same_size(self, depot: Depot) -> None:
+    def test_staging_fetches_what_another_manifest_lists_with_the_same_size(self, depot: Depot) -> None:
         depot.stage()
         depot.reads()
         manifest = depot.manifest()
@@ -149,7 +149,7 @@ class TestStaging:
         assert depot.here() == {**FILES, "config.json": b"[]"}
         assert len(depot.reads()) == 1
 
-    def test_that_was_cut_off_goes_on_with_the_files_that_are_whole(self, depot: Depot) -> None:
+    def test_staging_that_was_cut_off_goes_on_with_the_files_that_are_whole(self, depot: Depot) -> None:
         rule = depot.google.fault("GET", BIG, status=403, times=10_000)
         with pytest.raises(WeightsError):
             depot.stage()
@@ -159,7 +159,7 @@ class TestStaging:
         depot.stage()
         assert depot.here() == FILES
 
-    def test_never_gives_a_wrong_file_its_name(self, depot: Depot) -> None:
+    def test_staging_never_gives_a_wrong_file_its_name(self, depot: Depot) -> None:
         data = FILES[BIG][:]
         depot.put(BIG, data[:MIB] + bytes([data[MIB] ^ 1]) + data[MIB + 1 :])
         with pytest.raises(WeightsError, match="SHA-256"):
@@ -170,7 +170,7 @@ class TestStaging:
         assert depot.here() == FILES
 
     @pytest.mark.parametrize("name", ["../../outside", "/etc/passwd", "a/../../b", ".."])
-    def test_never_writes_outside_its_folder(self, depot: Depot, name: str) -> None:
+    def test_staging_never_writes_outside_its_folder(self, depot: Depot, name: str) -> None:
         manifest = depot.manifest()
         manifest["files"][0]["name"] = name
         depot.put(MANIFEST, json.dumps(manifest).encode())
@@ -179,12 +179,12 @@ class TestStaging:
         assert not depot.root.exists()
 
     @pytest.mark.parametrize("text", ["{", "{}", '{"files": [{"name": "x"}]}'])
-    def test_takes_no_manifest_that_is_none(self, depot: Depot, text: str) -> None:
+    def test_staging_takes_no_manifest_that_is_none(self, depot: Depot, text: str) -> None:
         depot.put(MANIFEST, text.encode())
         with pytest.raises(WeightsError, match="is not a manifest"):
             depot.stage()
 
-    def test_refuses_what_does_not_fit_before_it_fetches_a_byte(self, depot: Depot) -> None:
+    def test_staging_refuses_what_does_not_fit_before_it_fetches_a_byte(self, depot: Depot) -> None:
         manifest = depot.manifest()
         manifest["files"][1]["size"] = 1 << 60
         depot.put(MANIFEST, json.dumps(manifest).encode())
@@ -192,20 +192,20 @@ class TestStaging:
             depot.stage()
         assert depot.reads() == []
 
-    def test_stops_when_it_is_abandoned(self, depot: Depot) -> None:
+    def test_staging_stops_when_it_is_abandoned(self, depot: Depot) -> None:
         depot.abandoned.set()
         with pytest.raises(Abandoned):
             depot.stage()
         assert not is_staged([depot.weights])
         assert not depot.rooms
 
-    def test_makes_room_before_it_looks_for_room(self, depot: Depot) -> None:
+    def test_staging_makes_room_before_it_looks_for_room(self, depot: Depot) -> None:
         depot.google.fault("GET", MANIFEST, status=403)
         with pytest.raises(WeightsError):
             depot.stage()
         assert depot.rooms == [False]
 
-    def test_two_at_once_leave_one_good_copy(self, depot: Depot) -> None:
+    def test_two_stagings_at_once_leave_one_good_copy(self, depot: Depot) -> None:
         failed: list[BaseException] = []
 
         def stage() -> None:
@@ -225,7 +225,7 @@ class TestStaging:
 
 
 class TestTidying:
-    def test_takes_away_what_the_manifest_does_not_know(self, depot: Depot) -> None:
+    def test_tidying_takes_away_what_the_manifest_does_not_know(self, depot: Depot) -> None:
         depot.stage()
         folder = Path(depot.weights.destination)
         (folder / "model-00003-of-00003.safetensors").write_bytes(b"of an older revision")
@@ -234,7 +234,7 @@ class TestTidying:
         assert depot.here() == FILES
         assert is_staged([depot.weights])
 
-    def test_takes_away_all_that_is_not_kept_whether_it_was_staged_or_not(self, depot: Depot) -> None:
+    def test_tidying_takes_away_all_that_is_not_kept_whether_it_was_staged_or_not(self, depot: Depot) -> None:
         kept = [replace(depot.weights, destination=str(depot.root / name)) for name in ("google/tiny/other", "flat")]
         depot.stage(depot.weights, *kept)
         cut_off = depot.root / "google" / "large" / "main"
@@ -247,7 +247,7 @@ class TestTidying:
         assert not any(Path(path).exists() for path in gone)
         assert remove_all_but(depot.root, kept) == []
 
-    def test_follows_no_link(self, depot: Depot) -> None:
+    def test_tidying_follows_no_link(self, depot: Depot) -> None:
         depot.stage()
         elsewhere = depot.root.parent / "elsewhere"
         elsewhere.mkdir()
@@ -257,5 +257,5 @@ class TestTidying:
         assert (elsewhere / "precious").exists()
         assert not (depot.root / "link").is_symlink()
 
-    def test_of_what_is_not_there_is_nothing(self, depot: Depot) -> None:
+    def test_tidying_of_what_is_not_there_is_nothing(self, depot: Depot) -> None:
         assert remove_all_but(depot.root, [depot.weights]) == []
