@@ -29,14 +29,6 @@ class Device(StrEnum):
     TPU = "tpu"
 
 
-class Platform(StrEnum):
-    """Which Google Cloud product runs the server."""
-
-    CLOUD_RUN = "cloud-run"
-    TPU_QUEUED_RESOURCE = "tpu"
-    COMPUTE_ENGINE = "compute-engine"
-
-
 class Row(BaseModel):
     """A frozen row of a catalog file; a misspelt key is an error."""
 
@@ -243,7 +235,8 @@ class Accelerator(Row):
 
     id: str
     title: str
-    platform: Platform
+    platform: str
+    """Id of the platform that runs it, as planning/platforms names it."""
     device: Device
     devices: int
     """GPUs or TPU chips."""

@@ -17,7 +17,6 @@ from infra.catalog import (
     Accelerator,
     Device,
     Image,
-    Platform,
     Price,
     PriceUnit,
     Quota,
@@ -27,6 +26,7 @@ from infra.catalog import (
 )
 from infra.catalog.flags import flag_table
 from infra.image_names import parse_image_name
+from infra.planning.platforms.registry import platform_of
 from infra.planning.platforms.tpu.slices import regional
 from infra.planning.settings.resolve import resolve
 
@@ -80,10 +80,10 @@ class TestAccelerators:
     @pytest.mark.parametrize("accelerator", ACCELERATORS, ids=named)
     def test_the_platform_fixes_what_else_is_said(self, accelerator: Accelerator) -> None:
         on_run, on_tpu = accelerator.cloud_run is not None, accelerator.tpu is not None
-        assert on_run == (accelerator.platform is Platform.CLOUD_RUN)
-        assert on_tpu == (accelerator.platform is Platform.TPU_QUEUED_RESOURCE)
+        assert on_run == (accelerator.platform == "cloud-run")
+        assert on_tpu == (accelerator.platform == "tpu")
         assert on_tpu == (accelerator.device is Device.TPU)
-        assert accelerator.deployable == (accelerator.platform is not Platform.COMPUTE_ENGINE)
+        assert accelerator.deployable == bool(platform_of(accelerator).components)
         dashes = 1 if on_run else 2
         for location in (*accelerator.locations, *accelerator.invited_locations):
             assert location.count("-") == dashes, "Cloud Run has regions, the others zones"
@@ -146,10 +146,10 @@ class TestPrices:
 
     @pytest.mark.parametrize("accelerator", ACCELERATORS, ids=named)
     def test_everything_that_can_be_rented_has_a_price_under_its_name(self, accelerator: Accelerator) -> None:
-        if accelerator.platform is Platform.CLOUD_RUN:
+        if accelerator.cloud_run:
             plain = CATALOG.price(f"cloud-run-{accelerator.id}").usd
             assert plain < CATALOG.price(f"cloud-run-{accelerator.id}-zonal-redundancy").usd
-        elif accelerator.platform is Platform.TPU_QUEUED_RESOURCE:
+        elif accelerator.tpu:
             prices = {kind: CATALOG.price(f"v6e-{kind}").usd for kind in ("on-demand", "flex-start", "spot")}
             assert prices["flex-start"] < prices["spot"] < prices["on-demand"]
         else:
@@ -159,11 +159,11 @@ class TestPrices:
     def test_a_device_costs_what_its_bandwidth_lets_expect(self, accelerator: Accelerator) -> None:
         """All devices on file cost 0.8 to 2.9 dollars an hour for each TB/s: a slip of the decimal point is outside."""
         machine = str(accelerator.machine_type)
-        skus = {
-            Platform.CLOUD_RUN: {f"cloud-run-{accelerator.id}": 1},
-            Platform.TPU_QUEUED_RESOURCE: {"v6e-on-demand": 1, "v6e-flex-start": 1},
-            Platform.COMPUTE_ENGINE: {machine: accelerator.devices, f"{machine}-flex-start": accelerator.devices},
-        }[accelerator.platform]
+        skus = {machine: accelerator.devices, f"{machine}-flex-start": accelerator.devices}
+        if accelerator.cloud_run:
+            skus = {f"cloud-run-{accelerator.id}": 1}
+        elif accelerator.tpu:
+            skus = {"v6e-on-demand": 1, "v6e-flex-start": 1}
         for sku, devices in skus.items():
             if any(price.sku == sku for price in CATALOG.prices):
                 assert 0.4 < CATALOG.price(sku).usd / devices / (accelerator.bandwidth / 1e12) < 5, sku

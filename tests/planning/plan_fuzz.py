@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from infra.catalog import Platform, catalog
+from infra.catalog import catalog
 from infra.errors import CatalogError, Fault, Gemma4Error
 from infra.planning.memory.verdict import Verdict
 from infra.planning.plan import Plan
@@ -301,7 +301,7 @@ def more_never_costs_less(one: Case, plan: Plan) -> Iterator[str]:
     """Instances, kept instances, slices, the next larger machine of a family: the price never falls."""
     cost, scaling = plan.cost, plan.settings.scaling
     steps: list[dict[str, Any]]
-    if plan.accelerator.platform is Platform.CLOUD_RUN:
+    if plan.accelerator.cloud_run is not None:
         kept = min(100, scaling.min_instances + 1)
         steps = [{"scaling.maxInstances": min(100, scaling.max_instances + 1)}]
         steps += [{"scaling.minInstances": kept, "scaling.maxInstances": max(kept, scaling.max_instances)}]

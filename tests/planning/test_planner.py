@@ -14,7 +14,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infra.catalog import GIB, Catalog, Lock, Platform, catalog
+from infra.catalog import GIB, Catalog, Lock, catalog
 from infra.errors import Fault, SettingsError
 from infra.ops.commands.recommend import stack_file
 from infra.planning.checks.reading_pace import READING_SPEED
@@ -575,7 +575,7 @@ class TestEachPlatformHasItsOwn:
         for model, accelerator in itertools.product(facts.models, facts.accelerators):
             one = plan({"model": model, "accelerator": accelerator})
             assert one.cost.usd_per_hour > 0
-            assert (one.deployment.startup_probe is None) == (one.accelerator.platform is not Platform.CLOUD_RUN)
+            assert (one.deployment.startup_probe is None) == (one.accelerator.cloud_run is None)
 
 
 class TestPins:
