@@ -845,7 +845,8 @@ class TestRecommendations:
 
     def test_a_model_may_be_named_in_part_and_exactly(self) -> None:
         models = {one.plan.model.id for one in recommend(Need(model="12b")).candidates}
-        assert models == {"gemma-4-12b-it", "gemma-4-12b-it-qat-w4a16"}
+        assert {"gemma-4-12b-it", "gemma-4-12b-it-qat-w4a16"} <= models
+        assert all("12b" in model for model in models)
         assert {one.plan.model.id for one in recommend(Need(model="gemma-4-12b-it")).candidates} == {"gemma-4-12b-it"}
 
 
