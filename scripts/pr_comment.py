@@ -50,7 +50,7 @@ class Part:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Write the three files; REFUSED where a touched stack cannot be deployed, else 0."""
+    """Write the three files, and return REFUSED where a touched stack cannot be deployed, else 0."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--base", required=True, help="commit to compare with")
     parser.add_argument("--commit", default="HEAD", help="commit that is planned, to be named in the comment")
@@ -77,25 +77,25 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def touched(changed: Sequence[str], stacks: list[str]) -> list[str]:
-    """The stacks whose plan may differ after a change of these files."""
+    """Return the stacks whose plan may differ after a change of these files."""
     if any(path.startswith(SHARED) for path in changed):
         return stacks
     return [stack for stack in stacks if f"Pulumi.{stack}.yaml" in changed]
 
 
 def removed(changes: Sequence[str]) -> list[str]:
-    """The stacks whose files are gone, from the lines of `git diff --name-status`."""
+    """Return the stacks whose files are gone, from the lines of `git diff --name-status`."""
     return [found[1] for change in changes if (found := re.fullmatch(r"D\tPulumi\.(.+)\.yaml", change))]
 
 
 def renamed(changes: Sequence[str]) -> dict[str, str]:
-    """The stacks whose files have another name, new name to old, from the lines of `git diff --name-status -M`."""
+    """Return the stacks whose files have another name, old name by new, from the lines of `git diff --name-status -M`."""
     moves = (re.fullmatch(r"R\d*\tPulumi\.(.+)\.yaml\tPulumi\.(.+)\.yaml", change) for change in changes)
     return {found[2]: found[1] for found in moves if found}
 
 
 def farewell(stack: str, new_name: str = "") -> Part:
-    """The comment's part for a stack whose file is gone, or has become that of `new_name`."""
+    """Return the part for a stack whose file is gone, or has become that of `new_name`."""
     what = f"is renamed to `{new_name}`, which is another stack for Pulumi" if new_name else "is removed"
     return Part(
         stack,
@@ -106,7 +106,7 @@ def farewell(stack: str, new_name: str = "") -> Part:
 
 
 def part_of(stack: str, before: Mapping[str, Any] | None) -> Part:
-    """The comment's part for a touched stack, compared with `before`; None where the base has no plan of it."""
+    """Return the part for a touched stack, compared with `before`: None where the base has no plan of it."""
     try:
         planned = plan_stack(stack, root=ROOT)
         listed = list_resources(planned)
@@ -128,7 +128,7 @@ def part_of(stack: str, before: Mapping[str, Any] | None) -> Part:
 
 
 def _base_plan(base: Path, stack: str, folder: Path) -> dict[str, Any] | None:
-    """The plan of a stack as the code in `base` makes it; None where it has none or cannot read its file."""
+    """Return the plan of a stack as the code in `base` makes it, None where it has none or cannot read its file."""
     command = [sys.executable, "-c", "from infra.ops.cli import main; main()", "plan", stack, "--json"]
     answer = subprocess.run(command, cwd=base, capture_output=True, text=True, check=False)  # noqa: S603 our own command
     if answer.returncode not in (0, REFUSED):
@@ -139,7 +139,7 @@ def _base_plan(base: Path, stack: str, folder: Path) -> dict[str, Any] | None:
 
 
 def shortened(parts: Sequence[Part], longest: int = LONGEST) -> list[Part]:
-    """The parts, the longest details cut at the end of a line, so that all together a comment can hold them."""
+    """Return the parts, the longest details cut at the end of a line, so that all together a comment can hold them."""
     lengths = sorted(len(part.details) for part in parts)
     top = joined([replace(part, details="") for part in parts], "0" * 40, "0" * 40)
     room = longest - len(top) - len(_BETWEEN) * len(parts)
@@ -155,7 +155,7 @@ def shortened(parts: Sequence[Part], longest: int = LONGEST) -> list[Part]:
 
 
 def _cut(details: str, length: int) -> str:
-    """The beginning of a stack's details in at most `length` characters, with whatever it leaves open closed."""
+    """Return the beginning of a stack's details in at most `length` characters, with whatever it leaves open closed."""
     ending = "\n```\n\n</details>\n\n</details>" + _CUT
     kept = details[: max(0, length - len(ending))].rpartition("\n")[0]
     fence = "\n```" if kept.count("\n```") % 2 else ""
@@ -164,7 +164,7 @@ def _cut(details: str, length: int) -> str:
 
 
 def joined(parts: Sequence[Part], commit: str, base: str) -> str:
-    """The comment: a line for each stack, one for all that stay as they are, then the details; empty without parts."""
+    """Return the comment: a line for each stack, one for all that stay as they are, then the details; empty without parts."""
     if not parts:
         return ""
     changed, failed = [part for part in parts if part.line], sum(part.failed for part in parts)

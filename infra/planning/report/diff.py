@@ -486,10 +486,10 @@ def _resources(before: Json, after: Json) -> Iterator[Change]:
     counts = [len(plan["resources"]) for plan in (before, after)]
     if counts[0] != counts[1]:
         yield Change("resources", "Resources", str(counts[0]), str(counts[1]), counts[0], counts[1])
-    for kind, name in sorted(old.keys() - new.keys()):
-        yield Change("resources", f"- {kind}", name, "", name)
-    for kind, name in sorted(new.keys() - old.keys()):
-        yield Change("resources", f"+ {kind}", "", name, None, name)
+    for kind, name in sorted(old.keys() - new.keys(), key=lambda key: key[1]):
+        yield Change("resources", f"− {name}", kind.rpartition(":")[2], "", kind)
+    for kind, name in sorted(new.keys() - old.keys(), key=lambda key: key[1]):
+        yield Change("resources", f"+ {name}", "", kind.rpartition(":")[2], None, kind)
     for key in sorted(old.keys() & new.keys(), key=lambda key: key[1]):
         yield from _inputs(key[1], old[key], new[key])
 

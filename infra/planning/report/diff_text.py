@@ -12,6 +12,8 @@ from infra.planning.report.diff import SECTIONS, Change, Comparison
 
 WIDEST = 72
 """Characters of a value; a longer one is cut in its middle, and stands whole in the JSON."""
+_SUBJECT = 36
+"""Characters of the first column that the others leave to it; a longer subject is folded where the terminal is narrow."""
 _TONES = {"better": "green", "worse": "red", "": ""}
 
 
@@ -35,14 +37,20 @@ def comparison_parts(comparison: Comparison, stack: str) -> Iterator[RenderableT
 
 
 def _table(changes: list[Change] | tuple[Change, ...], before: str, after: str) -> Table:
+    """Return the changes as a table, a heading over each section and over the inputs of each resource."""
     table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
-    for column in ("change", before, after):
+    table.add_column("change", min_width=min(_SUBJECT, max(len(change.subject) for change in changes)), overflow="fold")
+    for column in (before, after):
         table.add_column(column, overflow="fold")
-    section = ""
+    section = resource = ""
     for change in changes:
         if change.section != section:
-            table.add_row(Text(SECTIONS[change.section], style="bold"))
             section = change.section
+            table.add_row(Text(SECTIONS[section], style="bold"))
+        name, separator, path = change.subject.partition(": ")
+        if separator and name != resource:
+            table.add_row(name)
+        resource = name if separator else ""
         old, new = change.brief(WIDEST)
-        table.add_row(change.subject, Text(old), Text(new, style=_TONES[change.tone]))
+        table.add_row(f"  {path}" if separator else change.subject, Text(old), Text(new, style=_TONES[change.tone]))
     return table

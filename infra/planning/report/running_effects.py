@@ -56,7 +56,7 @@ def effects_on_running(before: Json, after: Json) -> Iterator[str]:
             elif fixed:
                 yield f"{name} is replaced: {', '.join(fixed)} cannot change in place."
             elif kind in _UPDATED:
-                yield from _UPDATED[kind](changed, old[key], row, after)
+                yield from _UPDATED[kind](changed, row, before, after)
     for kind, name in (key for key in old if key not in new):
         if kind in _DELETED:
             yield _DELETED[kind].format(name=name)
@@ -101,7 +101,7 @@ _REPLACED: Mapping[str, Callable[[str, list[str], Json], str]] = {
 }
 
 
-def _service_updated(changed: list[str], _old: Json, row: Json, after: Json) -> Iterator[str]:
+def _service_updated(changed: list[str], row: Json, _before: Json, after: Json) -> Iterator[str]:
     if not any(path.startswith("template.") for path in changed):
         yield f"{row['name']} is changed in place, without a new revision."
         return
@@ -114,15 +114,15 @@ def _start(after: Json) -> str:
     return f", ≈ {read_duration(start)} from zero" if start else ""
 
 
-def _spec_updated(changed: list[str], _old: Json, row: Json, after: Json) -> Iterator[str]:
+def _spec_updated(changed: list[str], row: Json, before: Json, after: Json) -> Iterator[str]:
     if "zone" in changed or "project" in changed:
         return  # the slice itself is another one
     if not any(path.startswith("metadata.gemma4-spec") for path in changed):
         yield f"{row['name']}: attributes of the machine are written in place; what it serves stays."
         return
     restart = _mid(after, "restartS")
-    lasts = f" ≈ {read_duration(restart)}" if restart else ""
-    alone = len((after.get("slices") or {}).get("names") or ()) < 2
+    lasts = f", ≈ {read_duration(restart)}" if restart else ""
+    alone = min(len((plan.get("slices") or {}).get("names") or ()) for plan in (before, after)) < 2
     inside = (after.get("access") or {}).get("ingress") == "internal"
     meanwhile = (
         "an outage, since no other slice answers meanwhile"
@@ -131,10 +131,10 @@ def _spec_updated(changed: list[str], _old: Json, row: Json, after: Json) -> Ite
         if inside
         else "the other slices answer meanwhile"
     )
-    yield f"{row['name']}: the server on the slice starts anew in place,{lasts}: {meanwhile}."
+    yield f"{row['name']}: the server on the slice starts anew in place{lasts}: {meanwhile}."
 
 
-def _copy_updated(changed: list[str], _old: Json, row: Json, after: Json) -> Iterator[str]:
+def _copy_updated(changed: list[str], row: Json, _before: Json, after: Json) -> Iterator[str]:
     if not {"bucket", "prefix"} & {*changed}:
         yield f"{row['name']}: the staging job runs again and copies only what is missing."
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, get_args
 
 import pytest
@@ -206,6 +207,13 @@ class TestEveryInput:
         assert [gap.partition(" (")[0] for gap in found.not_compared] == ["settings", "inputs of the resources"]
         assert "in what can be compared" in found.verdict
 
+    def test_is_never_a_secret(self) -> None:
+        file = replace(read_stack(ROOT, "l4"), settings=laid_over(read_stack(ROOT, "l4").settings, "hfToken", None))
+        plan = make_plan("l4", file.settings)
+        rows = as_json(plan, list_resources(Planned(file, {}, plan)))["resources"]
+        (version,) = (row for row in rows if row["type"].endswith(":SecretVersion"))
+        assert "[secret]" in version["inputs"].values()
+
 
 class TestThePrice:
     def test_of_the_whole_stack_leads(self) -> None:
@@ -371,6 +379,15 @@ class TestWhatIsRunning:
     def test_a_flag_on_the_only_slice_is_an_outage(self) -> None:
         assert "an outage, since no other slice answers meanwhile" in self.effects("v6e4", serving__maxModelLen=8192)
 
+    def test_a_flag_together_with_a_second_slice_is_an_outage_still(self) -> None:
+        said = self.effects("v6e4", serving__maxModelLen=8192, tpu__slices=["blue", "green"])
+        assert "an outage, since no other slice answers meanwhile" in said
+
+    def test_a_flag_on_two_slices_is_none(self) -> None:
+        both = ["blue", "green"]
+        before, after = (with_resources("v6e4", tpu__slices=both, serving__maxModelLen=size) for size in (16384, 8192))
+        assert "the other slices answer meanwhile" in "\n".join(compare(before, after).effects)
+
     def test_of_another_stack_nothing_is_said(self) -> None:
         assert compare(with_resources("l4"), with_resources("rtx6000")).effects == ()
 
@@ -398,7 +415,7 @@ class TestEverythingElse:
         assert found["May call"] == ("", "group:ml@example.com")
         assert found["May deploy"] == ("", "user:me@example.com")
         assert found["Resources"] == ("4", "3")
-        assert found["- gcp:compute/subnetwork:Subnetwork"] == ("network-subnet", "")
+        assert found["− network-subnet"] == ("Subnetwork", "")
 
     def test_the_hash_is_no_news(self) -> None:
         subjects = {*by_subject(data("l4"), data("l4", serving__maxModelLen=4096))}
