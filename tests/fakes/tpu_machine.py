@@ -24,8 +24,8 @@ from typing import Any
 from containers import archive
 from tests.fakes.docker import FakeContainer
 from tests.fakes.google import FakeGoogle
-from tests.fakes.machine import Machine
-from tests.fakes.metadata import FakeMetadata
+from tests.fakes.machine_commands import MachineCommands
+from tests.fakes.metadata_server import FakeMetadata
 
 HF_TOKEN = "hf_PlantedHuggingFaceToken0001"
 SECRETS = "secretmanager/v1/projects/demo-project/secrets"
@@ -71,7 +71,7 @@ class TpuMachine:
         self.folder = folder
         self.google = FakeGoogle()
         self.google.__enter__()
-        self.machine = Machine(folder)
+        self.machine = MachineCommands(folder)
         self.metadata = FakeMetadata(gemma4_supervisor=archive.in_base64(compiled()), gemma4_log=json.dumps(LOG))
         self.port = free_port()
         self.output = folder / "output.txt"

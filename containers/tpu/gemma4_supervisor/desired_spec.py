@@ -104,10 +104,6 @@ def parse_spec(text: str, weights_root: Path) -> Spec:
     faults = [*_type_faults(document)] or [*_value_faults(document, weights_root)]
     if faults:
         raise SpecError("gemma4-spec: " + " ".join(faults))
-    return _spec(document)
-
-
-def _spec(document: Mapping[str, Any]) -> Spec:
     return Spec(
         document=document,
         hash=document["hash"],

@@ -23,7 +23,7 @@ def slice_metadata(
 ) -> Mapping[str, pulumi.Input[str]]:
     """Attributes by name. The specification is an output where the image's digest or the secret's name is one.
 
-    The supervisor packs itself: its folder runs on machines without this package, and is no part of it.
+    containers/archive.py packs the supervisor. It is run rather than imported: containers/ is not part of this package.
     """
     secret: pulumi.Output[str | None] = pulumi.Output.from_input(None) if token_secret is None else token_secret
     archive = runpy.run_path(str(ARCHIVE))

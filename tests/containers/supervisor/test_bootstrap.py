@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from containers import archive
-from tests.fakes.machine import Machine
-from tests.fakes.metadata import FakeMetadata
+from tests.fakes.machine_commands import MachineCommands
+from tests.fakes.metadata_server import FakeMetadata
 
 KEEP = "systemctl mask --now apt-daily.timer apt-daily-upgrade.timer"
 NEEDED = ("mkdir", "rm", "sleep", "curl")
@@ -26,7 +26,7 @@ class Boot:
 
     def __init__(self, folder: Path) -> None:
         self.metadata = FakeMetadata(gemma4_supervisor=archive.in_base64(archive.supervisor()))
-        self.machine = Machine(folder)
+        self.machine = MachineCommands(folder)
         self.tools, self.state, self.units = folder / "tools", folder / "state", folder / "units"
         self.tools.mkdir()
         self.units.mkdir()

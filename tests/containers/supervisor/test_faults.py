@@ -10,7 +10,7 @@ import pytest
 
 from containers import archive
 from tests.containers.supervisor.test_supervisor_readme import README
-from tests.fakes.metadata import MAINTENANCE
+from tests.fakes.metadata_server import MAINTENANCE
 from tests.fakes.tpu_machine import TpuMachine
 
 NOTICE = '{"type": "SCHEDULED", "windowStartTime": "2026-12-01T00:00:00Z"}'

@@ -28,7 +28,7 @@ from containers.tpu.gemma4_supervisor.weight_staging import Stager, is_staged, r
 from tests.containers.packed import packed_stage
 from tests.fakes.google import FakeGoogle
 from tests.fakes.hub import COMMIT, Content, FakeHub
-from tests.fakes.metadata import FakeMetadata
+from tests.fakes.metadata_server import FakeMetadata
 
 MIB = 1024 * 1024
 FILES: dict[str, Content] = {

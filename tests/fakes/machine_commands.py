@@ -43,7 +43,7 @@ class RanCommand:
         return " ".join((self.name, *self.arguments))
 
 
-class Machine:
+class MachineCommands:
     """`commands` is everything that was run; `actions` the same in short, with changes of the port among them."""
 
     def __init__(self, folder: Path) -> None:
@@ -134,7 +134,7 @@ class _Commands(socketserver.ThreadingTCPServer):
     block_on_close = False
     request_queue_size = 64
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: MachineCommands) -> None:
         self.machine = machine
         super().__init__(("127.0.0.1", 0), _Handler)
 
