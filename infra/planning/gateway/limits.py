@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from infra.planning.gateway.nginx import ENV_NAME, PORT, READY_PATH, launch_script
-from infra.planning.gateway.service_limits import MAX_CONCURRENCY, REQUEST_TIMEOUT_MAX_S, HttpProbe
+from infra.planning.gateway.service_limits import REQUEST_TIMEOUT_MAX_S, HttpProbe
+from infra.planning.settings.declarations import MOST_CONCURRENCY
 
 _HELD_PER_SLICE = 512
 """Requests in flight for one slice, running and waiting, where scaling.concurrency does not say. Not derived from
 maxNumSeqs: a changed flag must leave the gateway alone."""
 _HEADROOM = 100
 """Requests beside the balanced ones that must still get in: refusals, single slices, probes."""
-MOST_IN_FLIGHT = MAX_CONCURRENCY - _HEADROOM
+MOST_IN_FLIGHT = MOST_CONCURRENCY - _HEADROOM
 """Balanced requests at once, of all slices together."""
 
 _PROBE = HttpProbe(initial_delay_s=0, period_s=5, timeout_s=5, failure_threshold=48, path=READY_PATH)

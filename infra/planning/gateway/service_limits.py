@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from infra.errors import Fault, Findings
 from infra.planning.units import read_duration
 
-MAX_CONCURRENCY = 1000
-"""Most requests that Cloud Run sends to one instance."""
 TEMPERATE_CONCURRENCY = 8
 """Above this many times maxNumSeqs, requests only pile up inside the server."""
 REQUEST_TIMEOUT_MAX_S = 3600

@@ -22,6 +22,8 @@ from infra.planning.units import parse_duration, spell_duration
 
 MOST_SEQS = 4096
 """The most that serving.maxNumSeqs takes."""
+MOST_CONCURRENCY = 1000
+"""The most requests that Cloud Run sends to one instance, and the most that scaling.concurrency takes."""
 SECRET_KEY = "hfToken"  # noqa: S105 the name of a setting
 """The one secret setting: settings hold only whether it is set."""
 
@@ -137,7 +139,7 @@ class Group(BaseModel):
     )
 
 
-class Speculation(Group):
+class SpeculationSettings(Group):
     """Speculative decoding."""
 
     method: Literal["none", "ngram", "mtp"] = setting(
@@ -156,7 +158,7 @@ class Speculation(Group):
     )
 
 
-class Modalities(Group):
+class ModalitySettings(Group):
     """The most items of each kind that one request may carry; 0 switches the kind off and frees its memory."""
 
     image: int = setting(4, "Images a request.", 4, ge=0, le=64)
@@ -166,7 +168,7 @@ class Modalities(Group):
     )
 
 
-class Serving(Group):
+class ServingSettings(Group):
     """The vLLM server."""
 
     max_model_len: int = setting(
@@ -244,9 +246,11 @@ class Serving(Group):
         False,
         flag="--disable-chunked-mm-input",
     )
-    speculation: Speculation = setting(Speculation(), "Speculative decoding.", flag="--speculative-config")
-    modalities: Modalities = setting(
-        Modalities(),
+    speculation: SpeculationSettings = setting(
+        SpeculationSettings(), "Speculative decoding.", flag="--speculative-config"
+    )
+    modalities: ModalitySettings = setting(
+        ModalitySettings(),
         "Items other than text that a request may carry.",
         flag="--limit-mm-per-prompt",
         owns=("--language-model-only",),
@@ -310,25 +314,25 @@ class Serving(Group):
     )
 
 
-class Workload(Group):
+class WorkloadSettings(Group):
     """The request that speed and cost are predicted for."""
 
     prompt_tokens: int = setting(1024, "Prompt length of a typical request, tokens.", 1024, ge=1, le=1_048_576)
     output_tokens: int = setting(256, "Answer length of a typical request, tokens.", 256, ge=1, le=131_072)
 
 
-class Scaling(Group):
+class ScalingSettings(Group):
     """Cloud Run instances; on TPU only concurrency and requestTimeout, of the gateway."""
 
     min_instances: int = setting(0, "Instances kept warm; each is paid around the clock.", 0, ge=0, le=100)
     max_instances: int = setting(1, "Most instances; must be covered by the GPU quota.", 1, ge=1, le=100)
     concurrency: int | None = setting(
         None,
-        "Requests in flight, running and waiting: of one instance (GPU; default: twice maxNumSeqs, at most 1000), or of "
-        "one slice at the gateway (TPU; default: 512, all slices together at most 900).",
+        "Requests in flight, running and waiting: of one instance (GPU; default: twice maxNumSeqs, at most "
+        f"{MOST_CONCURRENCY}), or of one slice at the gateway (TPU; default: 512, all slices together at most 900).",
         32,
         ge=1,
-        le=1000,
+        le=MOST_CONCURRENCY,
     )
     cpu: int | None = setting(None, "vCPU of an instance; default: the accelerator's recommendation.", 8, ge=1, le=64)
     memory_gib: int | None = setting(
@@ -338,7 +342,7 @@ class Scaling(Group):
     request_timeout: Duration = setting("60m", "Longest request, queued or running, at most 60m.", "60m")
 
 
-class StartupProbe(Group):
+class StartupProbeSettings(Group):
     """The Cloud Run startup probe: HTTP GET /health."""
 
     initial_delay_seconds: int | None = setting(None, "Seconds before the first probe; default: none.", 60, ge=0)
@@ -351,13 +355,13 @@ class StartupProbe(Group):
     )
 
 
-class Probes(Group):
+class ProbeSettings(Group):
     """Health probes."""
 
-    startup: StartupProbe = setting(StartupProbe(), "The startup probe.")
+    startup: StartupProbeSettings = setting(StartupProbeSettings(), "The startup probe.")
 
 
-class Tpu(Group):
+class TpuSettings(Group):
     """Queued resources of Cloud TPU."""
 
     zone: Zone | None = setting(None, "Zone of the slices; default: the accelerator's first known zone.", "us-east5-a")
@@ -387,7 +391,7 @@ class Tpu(Group):
     )
 
 
-class Weights(Group):
+class WeightSettings(Group):
     """Where the server reads its weights."""
 
     source: Literal["bucket", "existing", "huggingface"] = setting(
@@ -417,7 +421,7 @@ class Weights(Group):
         return self.source == "bucket"
 
 
-class Access(Group):
+class AccessSettings(Group):
     """Who may do what."""
 
     invokers: tuple[Member, ...] = setting(
@@ -439,7 +443,7 @@ class Access(Group):
     )
 
 
-class Images(Group):
+class ImageSettings(Group):
     """Container images."""
 
     mode: Literal["mirror", "build"] = setting(
@@ -465,7 +469,7 @@ class Images(Group):
     )
 
 
-class Network(Group):
+class NetworkSettings(Group):
     """The stack's own VPC."""
 
     subnet_cidr: Cidr = setting(
@@ -484,20 +488,20 @@ class Settings(Group):
     region: Region | None = setting(
         None, "Region of the service (on TPU: of the gateway); default: the accelerator's first.", "us-east4"
     )
-    serving: Serving = setting(Serving(), "The vLLM server.")
+    serving: ServingSettings = setting(ServingSettings(), "The vLLM server.")
     vllm_args: dict[str, Any] = setting(
         {}, "Any further flag of vllm serve, checked against its flag table.", {"max-log-len": 100}
     )
-    workload: Workload = setting(Workload(), "The request that speed and cost are predicted for.")
-    scaling: Scaling = setting(
-        Scaling(), "Cloud Run instances; on TPU only concurrency and requestTimeout, of the gateway."
+    workload: WorkloadSettings = setting(WorkloadSettings(), "The request that speed and cost are predicted for.")
+    scaling: ScalingSettings = setting(
+        ScalingSettings(), "Cloud Run instances; on TPU only concurrency and requestTimeout, of the gateway."
     )
-    probes: Probes = setting(Probes(), "Health probes.")
-    tpu: Tpu = setting(Tpu(), "Queued resources of Cloud TPU.")
-    weights: Weights = setting(Weights(), "Where the server reads its weights.")
-    access: Access = setting(Access(), "Who may do what.")
-    images: Images = setting(Images(), "Container images.")
-    network: Network = setting(Network(), "The stack's own VPC.")
+    probes: ProbeSettings = setting(ProbeSettings(), "Health probes.")
+    tpu: TpuSettings = setting(TpuSettings(), "Queued resources of Cloud TPU.")
+    weights: WeightSettings = setting(WeightSettings(), "Where the server reads its weights.")
+    access: AccessSettings = setting(AccessSettings(), "Who may do what.")
+    images: ImageSettings = setting(ImageSettings(), "Container images.")
+    network: NetworkSettings = setting(NetworkSettings(), "The stack's own VPC.")
     labels: dict[LabelKey, LabelValue] = setting({}, "Labels of every resource, beside our own.", {"team": "ml"})
     deletion_protection: bool = setting(False, "Refuse to delete or replace the service.", True)
     hf_token: bool = setting(

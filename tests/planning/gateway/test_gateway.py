@@ -10,7 +10,7 @@ import pytest
 
 from infra.planning.gateway.limits import plan_gateway
 from infra.planning.gateway.nginx import READY_PATH, render_nginx
-from infra.planning.gateway.service_limits import MAX_CONCURRENCY
+from infra.planning.settings.declarations import MOST_CONCURRENCY
 
 BLUE, GREEN = "10.8.0.2", "10.8.0.3"
 
@@ -101,7 +101,7 @@ class TestWhatCloudRunIsGivenFitsIt:
         for slices in range(1, 9):
             for held in (1, 16, 256, 4096, None):
                 plan = plan_gateway(slices, held)
-                assert 0 < plan.in_flight_limit < plan.concurrency <= MAX_CONCURRENCY
+                assert 0 < plan.in_flight_limit < plan.concurrency <= MOST_CONCURRENCY
 
     def test_every_slice_adds_what_it_may_hold(self) -> None:
         assert [plan_gateway(slices, 20).in_flight_limit for slices in (1, 2, 3)] == [20, 40, 60]

@@ -14,7 +14,7 @@ from infra.planning.planner import make_plan
 from infra.planning.server.command import FLAG_ORDER, planned_flags
 from infra.planning.server.flag_owners import PROGRAM_FLAGS, SHARED_FLAGS, flag_owners, owned_flags
 from infra.planning.server.user_flags import check_arguments
-from infra.planning.settings.declarations import Serving, Settings, setting
+from infra.planning.settings.declarations import ServingSettings, Settings, setting
 
 MODEL = next(iter(catalog().models))
 MACHINES = list(catalog().accelerators)
@@ -32,7 +32,7 @@ SWITCHED_ON: dict[str, Any] = {
 }
 
 
-class ServingWithLogprobs(Serving):
+class ServingWithLogprobs(ServingSettings):
     """The server's settings and one more, declared as in settings/declarations.py."""
 
     max_logprobs: int | None = setting(None, "Most log probabilities a token.", 20, ge=0, flag="--max-logprobs")

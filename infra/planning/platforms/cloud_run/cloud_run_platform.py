@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from infra.catalog import Accelerator
 from infra.errors import Findings
-from infra.planning.gateway.service_limits import MAX_CONCURRENCY, check_request_timeout
+from infra.planning.gateway.service_limits import check_request_timeout
 from infra.planning.names import Names
 from infra.planning.performance.startup import (
     IMAGE_BYTES,
@@ -27,7 +27,7 @@ from infra.planning.platforms.cloud_run.quota_checks import check_quotas, update
 from infra.planning.platforms.cloud_run.startup_probe import PERIOD_S, check_probe, choose_probe
 from infra.planning.server.hosting import Hosting
 from infra.planning.server.server import Server
-from infra.planning.settings.declarations import MOST_SEQS, Settings
+from infra.planning.settings.declarations import MOST_CONCURRENCY, MOST_SEQS, Settings
 from infra.planning.units import Band, parse_duration
 
 IMPORT_RATE = 37e6
@@ -78,7 +78,7 @@ class CloudRunPlatform(Platform[InstancesPlan]):
             region=place.region,
             cpu=scaling.cpu or limits.default_cpu,
             memory_gib=scaling.memory_gib or limits.default_memory_gib,
-            concurrency=scaling.concurrency or min(MAX_CONCURRENCY, 2 * max_num_seqs),
+            concurrency=scaling.concurrency or min(MOST_CONCURRENCY, 2 * max_num_seqs),
             min_instances=scaling.min_instances,
             max_instances=scaling.max_instances,
             zonal_redundancy=scaling.zonal_redundancy,
@@ -115,4 +115,4 @@ class CloudRunPlatform(Platform[InstancesPlan]):
         return "Cloud Run's service agent (service-NUMBER@serverless-robot-prod.iam.gserviceaccount.com)"
 
     def most_requests_each(self, replicas: int) -> int:
-        return min(MOST_SEQS, MAX_CONCURRENCY)
+        return min(MOST_SEQS, MOST_CONCURRENCY)

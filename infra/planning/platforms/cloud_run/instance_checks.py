@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 from infra.catalog import CloudRunLimits
 from infra.errors import Fault
-from infra.planning.gateway.service_limits import MAX_CONCURRENCY, TEMPERATE_CONCURRENCY
+from infra.planning.gateway.service_limits import TEMPERATE_CONCURRENCY
 from infra.planning.server.server import Server
-from infra.planning.settings.declarations import Scaling, Settings
+from infra.planning.settings.declarations import MOST_CONCURRENCY, ScalingSettings, Settings
 
 _REFUSED = "The deployment would be refused."
 
 
-def refused_sizes(scaling: Scaling, limits: CloudRunLimits) -> Iterator[Fault]:
+def refused_sizes(scaling: ScalingSettings, limits: CloudRunLimits) -> Iterator[Fault]:
     """Yield a refusal for each size or number that Cloud Run does not take with the GPU."""
     for key, value, bounds, unit in (
         ("scaling.cpu", scaling.cpu, limits.cpu, "vCPU"),
@@ -53,14 +53,14 @@ def ill_chosen_concurrency(settings: Settings) -> Iterator[Fault]:
     if seqs is None:
         return
     if concurrency is None:
-        if seqs > MAX_CONCURRENCY:
-            fact = f"{seqs} is more than the {MAX_CONCURRENCY} requests that Cloud Run sends to an instance."
-            yield Fault("serving.maxNumSeqs", fact, "The batch can never fill.", f"Write at most {MAX_CONCURRENCY}.")
+        if seqs > MOST_CONCURRENCY:
+            fact = f"{seqs} is more than the {MOST_CONCURRENCY} requests that Cloud Run sends to an instance."
+            yield Fault("serving.maxNumSeqs", fact, "The batch can never fill.", f"Write at most {MOST_CONCURRENCY}.")
     elif concurrency < seqs:
         fact = f"{concurrency} is less than serving.maxNumSeqs {seqs}."
         fix = f"Write at least {seqs}."
-        if seqs > MAX_CONCURRENCY:
-            fix = f"Write serving.maxNumSeqs: {concurrency}; no instance gets more than {MAX_CONCURRENCY}."
+        if seqs > MOST_CONCURRENCY:
+            fix = f"Write serving.maxNumSeqs: {concurrency}; no instance gets more than {MOST_CONCURRENCY}."
         yield Fault("scaling.concurrency", fact, "The batch can never fill.", fix)
     elif concurrency > TEMPERATE_CONCURRENCY * seqs:
         fact = f"{concurrency} is far above serving.maxNumSeqs {seqs}."
