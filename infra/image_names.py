@@ -47,6 +47,12 @@ class ImageName:
         return (f"{first}:{rest.partition('/')[0]}" if scoped else first) if self.on_google else ""
 
     @property
+    def vllm_version(self) -> str | None:
+        """The version of vLLM that the name says; None for a tag without one, and for images not named after vLLM."""
+        match = re.match(r"v?([01]\.\d+(?:\.\d+)?(?:(?:rc|\.post|\.dev)\d+)?)(?![\w.])", self.tag)
+        return match.group(1) if match and "vllm" in self.path.rpartition("/")[2] else None
+
+    @property
     def within(self) -> str:
         """The reference without its host."""
         return self.path + (f":{self.tag}" if self.tag else "") + (f"@{self.digest}" if self.digest else "")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from infra.catalog import Accelerator, Assistant, Catalog, Model
-from infra.image_names import DOCKER_HUB, ImageName, parse_image_name
+from infra.image_names import DOCKER_HUB, parse_image_name
 from infra.planning.names import Names
 from infra.planning.server.implementations import implementation_of
 from infra.planning.settings.declarations import Settings
@@ -96,7 +95,7 @@ def _image(settings: Settings, facts: Catalog, role: str, image_id: str, reposit
     )
     if role == "serving" and settings.images.serving:
         upstream = settings.images.serving
-        version = vllm_version_of(parse_image_name(upstream))
+        version = parse_image_name(upstream).vllm_version
     name = parse_image_name(upstream)
     if role == "serving" and settings.images.mode == "build":
         pull = f"{repository}/{role}:{tag}"
@@ -107,12 +106,6 @@ def _image(settings: Settings, facts: Catalog, role: str, image_id: str, reposit
     else:
         pull = f"{repository}/{name.within}"
     return ImageRef(role, upstream, pull, pinned=bool(name.digest), vllm_version=version)
-
-
-def vllm_version_of(name: ImageName) -> str | None:
-    """The version of vLLM that an image's name says; None for a tag without one, and for images not named after vLLM."""
-    match = re.match(r"v?([01]\.\d+(?:\.\d+)?(?:(?:rc|\.post|\.dev)\d+)?)(?![\w.])", name.tag)
-    return match.group(1) if match and "vllm" in name.path.rpartition("/")[2] else None
 
 
 def _weight_set(hub_id: str, revision: str | None, size: int) -> WeightSet:

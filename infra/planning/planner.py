@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from infra.catalog import Accelerator, Architecture, Assistant, Catalog, Model, Profile, catalog
-from infra.errors import Fault, Findings, SettingsError
+from infra.catalog import Accelerator, Assistant, Catalog, Model, Profile, catalog
+from infra.errors import Findings, SettingsError
 from infra.planning.artifacts import RepositoryPlan, StagingPlan, images_of, unpinned, weights_of
 from infra.planning.checks.combination import check_combination, check_idle_devices
 from infra.planning.checks.ignored import profile_without_effect, without_effect
@@ -19,20 +19,21 @@ from infra.planning.checks.notes import (
     template_note,
     vision_note,
 )
+from infra.planning.checks.pins import check_pins, pins_note
 from infra.planning.checks.reading_pace import check_pace
 from infra.planning.checks.serving_image import check_image, counted_version, image_note
 from infra.planning.checks.setting_values import bad_settings
 from infra.planning.cost.estimate import CostEstimate, Kept, StagingJob, estimate_cost
-from infra.planning.memory.budget import capacity_of, device_budget, largest_max_num_seqs
-from infra.planning.memory.kv_cache import tensor_parallel_fault
+from infra.planning.memory.budget import MemoryBudget, capacity_of, device_budget, largest_max_num_seqs
+from infra.planning.memory.kv_cache import KvCapacity, tensor_parallel_fault
 from infra.planning.memory.verdict import judge
 from infra.planning.names import names_of
 from infra.planning.performance.speed import Knee, SpeedEstimate, SpeedModel
-from infra.planning.performance.startup import IMAGE_BYTES, StartupEstimate, estimate_staging
+from infra.planning.performance.startup import IMAGE_BYTES, estimate_staging
 from infra.planning.plan import Plan
 from infra.planning.platforms.base import Deployment, Draft
 from infra.planning.platforms.registry import platform_of
-from infra.planning.server.command import command_of
+from infra.planning.server.command import Command, command_of
 from infra.planning.server.server import Server, server_of
 from infra.planning.settings.declarations import Settings
 from infra.planning.settings.resolve import Origin, Resolved, resolve
@@ -53,30 +54,24 @@ def make_plan(
     """
     facts = facts or catalog()
     resolved = resolve(stack_file, command_line, facts=facts)
-    faults = bad_settings(stack, resolved.settings)
-    faults += _parallelism_fault(resolved.settings, facts)
+    settings, parallel = resolved.settings, resolved.settings.serving.tensor_parallel_size
+    faults = bad_settings(stack, settings)
+    if parallel is not None:  # without a way to share the model, the plan would have no memory to speak of
+        devices = facts.accelerator(settings.accelerator).devices
+        fault = tensor_parallel_fault(facts.architecture_of(settings.model), parallel, most=devices)
+        faults += [fault] if fault else []
     if faults:
         raise SettingsError(faults)
-    return _Planner(stack, resolved, project, facts, (stack_file, command_line or {})).plan()
-
-
-def _parallelism_fault(settings: Settings, facts: Catalog) -> list[Fault]:
-    """Why no machine could share the model so; without it the plan has no memory to speak of."""
-    parallel = settings.serving.tensor_parallel_size
-    devices = facts.accelerator(settings.accelerator).devices
-    if parallel is None:
-        return []
-    fault = tensor_parallel_fault(facts.architecture_of(settings.model), parallel, most=devices)
-    return [fault] if fault else []
+    return _PlanningRun(stack, resolved, project, facts, (stack_file, command_line or {})).plan()
 
 
 def own_labels(stack: str, settings: Settings) -> dict[str, str]:
-    """The user's labels and ours, ours last: by them a stack finds again what it pays for."""
+    """Return the user's labels and those by which commands find a stack's resources; the latter win."""
     return {**settings.labels, "app": "gemma4", "stack": stack, "managed-by": "pulumi"}
 
 
-class _Planner:
-    """One planning run: what is fixed by the settings alone, then the decisions in the order they depend on each other."""
+class _PlanningRun:
+    """What the settings alone fix, then the decisions in the order in which they depend on each other."""
 
     def __init__(
         self,
@@ -89,35 +84,36 @@ class _Planner:
         self.stack, self.project, self.facts, self.written = stack, project, facts, written
         self.resolved, self.settings = resolved, resolved.settings
         self.model: Model = facts.model(self.settings.model)
-        self.architecture: Architecture = facts.architecture_of(self.model.id)
         self.accelerator: Accelerator = facts.accelerator(self.settings.accelerator)
         self.assistant: Assistant | None = facts.assistant_of(self.model.id)
         self.platform = platform_of(self.accelerator)
         self.place = self.platform.place(self.settings, self.accelerator)
-        self.region = self.place.region
         self.names = names_of(stack, project, self.settings.weights.bucket)
-        self.images = images_of(self.settings, self.accelerator, self.names, self.region, facts, self.platform.images)
+        self.images = images_of(
+            self.settings, self.accelerator, self.names, self.place.region, facts, self.platform.images
+        )
         self.weights = weights_of(self.settings, self.model, self.assistant, facts)
         self.staging = StagingPlan() if self.settings.weights.staged else None
-        self.origins = dict(resolved.origins)
-        self.notes: list[str] = []
+        workload = self.settings.workload
+        self.workload_tokens = min(workload.prompt_tokens + workload.output_tokens, self.settings.serving.max_model_len)
 
     def plan(self) -> Plan:
-        """Everything decided, with refusals, warnings and notes gathered on the way."""
-        server = self._chosen_server()
-        startup = self.platform.startup(self.settings, server, sum(one.size_bytes for one in self.weights))
+        """Return everything decided, with refusals, warnings and notes."""
+        settings, server = self.settings, self.server()
         model = self._speed_model(server)
-        budget = device_budget(server)
-        capacity = capacity_of(server, budget.kv_bytes_per_device)
-        ends = [capacity_of(server, size) for size in (budget.kv.low, budget.kv.mid, budget.kv.high)]
-        held = capacity.requests_held(self._workload_tokens)
-        deployment = self._deployment(server, startup)
+        startup = self.platform.startup(settings, server, self._weight_bytes)
+        memory = device_budget(server)
+        capacity = capacity_of(server, memory.kv_bytes_per_device)
+        ends = [capacity_of(server, size) for size in (memory.kv.low, memory.kv.mid, memory.kv.high)]
+        held = capacity.requests_held(self.workload_tokens)
+        deployment: Deployment = self.platform.deployment(
+            settings, self.accelerator, self.place, max_num_seqs=server.max_num_seqs, startup=startup
+        )
         speed = model.estimate(max(1, min(server.max_num_seqs, held, deployment.requests_each)))
-        judged = judge(server, paid_minutes=startup.from_zero.mid / 60, as_planned=self._server_with)
-        quotas = tuple(deployment.quotas(self.facts))
         cost = self._cost(speed, deployment)
+        quotas = tuple(deployment.quotas(self.facts))
         draft = Draft(
-            settings=self.settings,
+            settings=settings,
             origins=self.resolved.origins,
             accelerator=self.accelerator,
             place=self.place,
@@ -125,43 +121,35 @@ class _Planner:
             startup=startup,
             images=self.images,
             quotas=quotas,
-            longest_answer_s=self.settings.workload.output_tokens / speed.planned.per_stream.mid,
+            longest_answer_s=settings.workload.output_tokens / speed.planned.per_stream.mid,
         )
-        findings = (
-            self.platform.check_place(self.settings, self.accelerator, self.place)
-            + self.platform.findings(draft, deployment)
-            + self._combination(server)
-            + Findings(judged.refusals, judged.warnings)
-            + self._idle(server)
-            + Findings(warnings=tuple(check_idle_devices(self.settings, self.accelerator, cost.usd_per_hour)))
-        )
-        if not findings.refusals:
-            findings += self._crowding(server, held, speed)
-            findings += Findings(warnings=tuple(check_pace(model, speed.planned, server)))
-        self._tell(server, model, self.platform.notes(draft, deployment))
-        plain = capacity_of(replace(server, kv_cache_dtype="auto"), budget.kv_bytes_per_device)
-        self.notes += kv_dtype_note(server, capacity.tokens, plain.tokens)
+        judged = judge(server, paid_minutes=startup.from_zero.mid / 60, as_planned=self._server_with)
+        findings = self._findings(draft, deployment, cost) + Findings(judged.refusals, judged.warnings)
+        if not findings.refusals:  # else nothing of it would be created
+            findings += self._slow_or_crowded(server, model, speed, held)
+        ready_timeout = settings.serving.ready_timeout
+        ready_timeout_s = parse_duration(ready_timeout) if ready_timeout else startup.ready_timeout_s
         return Plan(
             stack=self.stack,
-            settings=self.settings,
-            origins=self.origins,
+            settings=settings,
+            origins=self._origins(),
             recipes=self.resolved.recipes,
             model=self.model,
-            architecture=self.architecture,
+            architecture=server.architecture,
             accelerator=self.accelerator,
             project=self.project,
             platform=self.platform,
             place=self.place,
             deployment=deployment,
             names=self.names,
-            labels=own_labels(self.stack, self.settings),
+            labels=own_labels(self.stack, settings),
             images=self.images,
             weights=self.weights,
             staging=self.staging,
             repository=RepositoryPlan(),
             server=server,
             command=self._command(server),
-            memory=budget,
+            memory=memory,
             capacity=capacity,
             requests_held=held,
             kv_tokens=Band(*(one.tokens for one in ends)),
@@ -171,104 +159,59 @@ class _Planner:
             startup=startup,
             quotas=quotas,
             cost=cost,
-            ready_timeout_s=self._ready_timeout_s(startup),
-            deploy_timeout_s=deployment.deploy_timeout_s(startup, self._ready_timeout_s(startup)),
+            ready_timeout_s=ready_timeout_s,
+            deploy_timeout_s=deployment.deploy_timeout_s(startup, ready_timeout_s),
             fits=judged.verdict,
             refusals=findings.refusals,
             warnings=findings.warnings,
-            notes=(*self.notes, *speed.notes, *startup.notes),
+            notes=(*self._notes(draft, deployment, model, memory, capacity), *speed.notes, *startup.notes),
         )
 
-    def _server_with(self, settings: Mapping[str, object]) -> Server | None:
-        """The server that this stack would get with further settings; None where they cannot be read."""
-        stack_file, command_line = self.written
-        try:
-            resolved = resolve(stack_file, {**command_line, **settings}, facts=self.facts)
-            other = _Planner(self.stack, resolved, self.project, self.facts, self.written)
-            return other._chosen_server()
-        except SettingsError:
-            return None
-
-    def _chosen_server(self) -> Server:
+    def server(self) -> Server:
+        """Return the server, with the knee of the profile for a maxNumSeqs that nobody set."""
+        version = self.images["serving"].vllm_version
         server = server_of(
             self.settings,
             self.model,
             self.accelerator,
             self.assistant,
             self.platform.hosting(self.settings, self.accelerator, self.names),
-            vllm_version=counted_version(self._image_version),
-            image_version=self._image_version,
+            vllm_version=counted_version(version),
+            image_version=version,
         )
-        return self._with_max_num_seqs(server)
-
-    @property
-    def _image_version(self) -> str | None:
-        return self.images["serving"].vllm_version
-
-    def _with_max_num_seqs(self, server: Server) -> Server:
-        """The server with the planner's own maxNumSeqs where nobody set one: the knee of the profile."""
         if self.settings.serving.max_num_seqs is not None:
             return server
-        knee = self._knee(server).max_num_seqs
-        self.origins["serving.maxNumSeqs"] = Origin.PLANNER
-        return replace(server, max_num_seqs=knee)
+        return replace(server, max_num_seqs=self._knee(server).max_num_seqs)
+
+    def _server_with(self, settings: Mapping[str, object]) -> Server | None:
+        """Return the server that this stack would get with further settings; None where they cannot be read."""
+        stack_file, command_line = self.written
+        try:
+            resolved = resolve(stack_file, {**command_line, **settings}, facts=self.facts)
+            return _PlanningRun(self.stack, resolved, self.project, self.facts, self.written).server()
+        except SettingsError:
+            return None
+
+    def _origins(self) -> Mapping[str, Origin]:
+        """Return where every value of the settings comes from, those included that were chosen here."""
+        chosen = [*self.platform.chosen_settings(self.settings)]
+        if self.settings.serving.max_num_seqs is None:
+            chosen.append("serving.maxNumSeqs")
+        return {**self.resolved.origins, **dict.fromkeys(chosen, Origin.PLANNER)}
 
     def _knee(self, server: Server, profile: Profile | None = None) -> Knee:
-        """The best maxNumSeqs of `profile`, or of the stack's own."""
-        held = largest_max_num_seqs(server, self._workload_tokens)
+        """Return the best maxNumSeqs of `profile`, or of the stack's own."""
+        held = largest_max_num_seqs(server, self.workload_tokens)
         return self._speed_model(server).recommend_max_num_seqs(profile or self.settings.profile, kv_requests=held)
-
-    @property
-    def _workload_tokens(self) -> int:
-        workload = self.settings.workload
-        return min(workload.prompt_tokens + workload.output_tokens, self.settings.serving.max_model_len)
 
     def _speed_model(self, server: Server) -> SpeedModel:
         return SpeedModel(server, self.settings.workload.prompt_tokens, self.settings.workload.output_tokens)
 
-    def _deployment(self, server: Server, startup: StartupEstimate) -> Deployment:
-        self.origins |= dict.fromkeys(self.platform.chosen_settings(self.settings), Origin.PLANNER)
-        seqs = server.max_num_seqs
-        deployment: Deployment = self.platform.deployment(
-            self.settings, self.accelerator, self.place, max_num_seqs=seqs, startup=startup
-        )
-        return deployment
+    @property
+    def _weight_bytes(self) -> int:
+        return sum(one.size_bytes for one in self.weights)
 
-    def _idle(self, server: Server) -> Findings:
-        """Warn of what somebody wrote and nothing follows from."""
-        origins = self.resolved.origins
-        return Findings(
-            warnings=(
-                *without_effect(self.settings, self.platform, self.accelerator, origins),
-                *profile_without_effect(self.settings, origins, lambda profile: self._knee(server, profile)),
-            )
-        )
-
-    def _crowding(self, server: Server, held: int, speed: SpeedEstimate) -> Findings:
-        if not 0 < held < server.max_num_seqs:
-            return Findings()
-        most = largest_max_num_seqs(server, self._workload_tokens)
-        return Findings(warnings=(crowding(server, held, self._workload_tokens, most, speed),))
-
-    def _combination(self, server: Server) -> Findings:
-        further = self.platform.without_metrics
-        found = check_combination(self.settings, server, self.assistant, without_metrics=further)
-        return found + check_image(self.settings, self.accelerator) + self._pinning()
-
-    def _pinning(self) -> Findings:
-        what = ", ".join(unpinned(self.images, self.weights))
-        if not what:
-            return Findings()
-        if not self.settings.images.require_pinned:
-            self.notes.append(
-                f"Not pinned: {what}. The same plan may deploy something else tomorrow; `gemma4 pin` fixes them."
-            )
-            return Findings()
-        fact = f"is set, and these are not pinned: {what}."
-        fix = "Run gemma4 pin online and commit the lock file, or take images.requirePinned out."
-        return Findings((Fault("images.requirePinned", fact, "What is deployed could change unseen.", fix),))
-
-    def _command(self, server: Server) -> Any:
+    def _command(self, server: Server) -> Command:
         folder, from_hub = server.hosting.weights_folder, self.settings.weights.from_hub
         paths = [weights.hub_id if from_hub else f"{folder}/{weights.prefix}" for weights in self.weights]
         return command_of(
@@ -283,29 +226,57 @@ class _Planner:
 
     def _cost(self, speed: SpeedEstimate, deployment: Deployment) -> CostEstimate:
         """Price what is deployed, and what is kept in the region: bucket, images, token, and the one-time copy."""
-        size, job = sum(one.size_bytes for one in self.weights), self.staging
+        region, job, seconds = self.place.region, self.staging, estimate_staging(self._weight_bytes).mid
         kept = Kept(
-            region=self.region,
-            bucket_bytes=size if job else 0,
+            region=region,
+            bucket_bytes=self._weight_bytes if job else 0,
             image_bytes=IMAGE_BYTES,
             secret_versions=1 if self.settings.hf_token else 0,
         )
-        staging = StagingJob(self.region, estimate_staging(size).mid, job.cpu, job.memory_gib) if job else None
+        staging = StagingJob(region, seconds, job.cpu, job.memory_gib) if job else None
         return estimate_cost(
             self.facts, deployment, kept=kept, alone=speed.alone, planned=speed.planned, staging=staging
         )
 
-    def _ready_timeout_s(self, startup: StartupEstimate) -> int:
-        chosen = self.settings.serving.ready_timeout
-        return parse_duration(chosen) if chosen else startup.ready_timeout_s
+    def _findings(self, draft: Draft, deployment: Deployment, cost: CostEstimate) -> Findings:
+        """Return what is wrong with place, deployment, combination and image, and what does nothing or costs in vain."""
+        settings, server = self.settings, draft.server
+        in_vain = (
+            *without_effect(settings, self.platform, self.accelerator, draft.origins),
+            *profile_without_effect(settings, draft.origins, lambda profile: self._knee(server, profile)),
+            *check_idle_devices(settings, self.accelerator, cost.usd_per_hour),
+        )
+        return (
+            self.platform.check_place(settings, self.accelerator, self.place)
+            + self.platform.findings(draft, deployment)
+            + check_combination(settings, server, self.assistant, without_metrics=self.platform.without_metrics)
+            + check_image(settings, self.accelerator)
+            + check_pins(settings, unpinned(self.images, self.weights))
+            + Findings(warnings=in_vain)
+        )
 
-    def _tell(self, server: Server, speed: SpeedModel, of_platform: Iterable[str]) -> None:
-        if self.settings.serving.max_num_seqs is not None:
-            origin = self.origins["serving.maxNumSeqs"]
-            self.notes += idle_note(server, self._knee(server).max_num_seqs, speed, origin)
-        self.notes += of_platform
-        self.notes += image_note(self.settings, self.names, self.platform.image_puller(self.names))
-        self.notes += self.accelerator.notes
-        self.notes += template_note(self.settings, self.accelerator)
-        self.notes += vision_note(self.settings)
-        self.notes += access_notes(self.settings, self.model) if self.accelerator.deployable else ()
+    def _slow_or_crowded(self, server: Server, model: SpeedModel, speed: SpeedEstimate, held: int) -> Findings:
+        """Return warnings of a server that runs more requests than it holds, or streams slower than people read."""
+        warnings = list(check_pace(model, speed.planned, server))
+        if 0 < held < server.max_num_seqs:
+            most = largest_max_num_seqs(server, self.workload_tokens)
+            warnings.insert(0, crowding(server, held, self.workload_tokens, most, speed))
+        return Findings(warnings=tuple(warnings))
+
+    def _notes(
+        self, draft: Draft, deployment: Deployment, model: SpeedModel, memory: MemoryBudget, capacity: KvCapacity
+    ) -> Iterator[str]:
+        """Yield what a reader should know beside the numbers."""
+        settings, server = self.settings, draft.server
+        yield from pins_note(settings, unpinned(self.images, self.weights))
+        if settings.serving.max_num_seqs is not None:
+            origin = draft.origins["serving.maxNumSeqs"]
+            yield from idle_note(server, self._knee(server).max_num_seqs, model, origin)
+        yield from self.platform.notes(draft, deployment)
+        yield from image_note(settings, self.names, self.platform.image_puller(self.names))
+        yield from self.accelerator.notes
+        yield from template_note(settings, self.accelerator)
+        yield from vision_note(settings)
+        yield from access_notes(settings, self.model) if self.accelerator.deployable else ()
+        plain = capacity_of(replace(server, kv_cache_dtype="auto"), memory.kv_bytes_per_device)
+        yield from kv_dtype_note(server, capacity.tokens, plain.tokens)

@@ -9,7 +9,6 @@ import pytest
 from infra.components.tpu.slice_spec import serving_spec
 from infra.errors import Fault, SettingsError
 from infra.image_names import parse_image_name, split_host
-from infra.planning.artifacts import vllm_version_of
 from infra.planning.plan import Plan
 from infra.planning.planner import make_plan
 from infra.planning.report.data import as_json
@@ -176,7 +175,7 @@ class TestWhatItHolds:
     def test_the_version_is_read_from_the_tag_of_what_is_named_after_vllm(
         self, image: str, version: str | None
     ) -> None:
-        assert vllm_version_of(parse_image_name(image)) == version
+        assert parse_image_name(image).vllm_version == version
 
     @pytest.mark.parametrize(
         ("image", "said"),

@@ -12,7 +12,6 @@ from infra.catalog import Accelerator, Device, catalog
 from infra.catalog.flags import flag_table
 from infra.errors import Fault, Findings
 from infra.image_names import ImageName, parse_image_name
-from infra.planning.artifacts import vllm_version_of
 from infra.planning.memory.kv_blocks import NEWEST, OLDEST
 from infra.planning.names import UNKNOWN_PROJECT, Names
 from infra.planning.server.implementations import IMPLEMENTATIONS
@@ -50,7 +49,7 @@ def image_note(settings: Settings, names: Names, puller: str) -> Iterator[str]:
             f"The serving image is in project {name.project}: unless it is public, {puller} and whoever runs `pulumi up` "
             "need roles/artifactregistry.reader there."
         )
-    version, table = vllm_version_of(name), flag_table().version
+    version, table = name.vllm_version, flag_table().version
     if version is not None and version != table and OLDEST <= _minor(version) <= NEWEST:
         yield f"Flags were checked against vLLM {table}; the image says {version}, where some may be missing or new."
 
@@ -92,7 +91,7 @@ def _version(name: ImageName, accelerator: Accelerator) -> Iterator[Fault]:
         consequence = f"Flags, capacity and times are those of vLLM {table}, and without vLLM nothing would start."
         yield Fault(_KEY, fact, consequence, f"Make sure that `vllm serve` runs in it, or use {fitting}:v{table}.")
         return
-    version = vllm_version_of(name)
+    version = name.vllm_version
     if version is None:
         said = f"the tag {name.tag}" if name.tag else "a digest alone" if name.digest else "a name without a tag"
         consequence = f"Flags, capacity and times are those of vLLM {table}, whatever the image holds."

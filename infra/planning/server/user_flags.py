@@ -8,7 +8,6 @@ from typing import get_args
 from infra.catalog.flags import flag_table
 from infra.errors import Fault
 from infra.image_names import parse_image_name
-from infra.planning.artifacts import vllm_version_of
 from infra.planning.server.flag_owners import SHARED_FLAGS, flag_owners
 from infra.planning.settings.declarations import Settings, VisionTokens
 
@@ -82,7 +81,7 @@ def _other_vllm(settings: Settings) -> str:
     """Return what the image's name says of its vLLM where that differs from the flag table; empty where it does not."""
     if settings.images.serving is None:
         return ""
-    version = vllm_version_of(parse_image_name(settings.images.serving))
+    version = parse_image_name(settings.images.serving).vllm_version
     return "" if version == flag_table().version else version or "no version"
 
 
