@@ -24,7 +24,8 @@ from infra.errors import Gemma4Error
 from infra.ops.commands.plan import list_resources
 from infra.ops.plan_inputs import plan_stack, saved_plan
 from infra.planning.report.data import as_json
-from infra.planning.report.diff import compare, price_sentence
+from infra.planning.report.diff import compare
+from infra.planning.report.figure_changes import price_sentence
 from infra.planning.report.markdown import VERDICTS, as_markdown
 from infra.planning.settings.stackfile import stack_names
 

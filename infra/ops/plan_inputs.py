@@ -93,7 +93,7 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
 def saved_plan(path: Path) -> dict[str, Any]:
     """The data that `gemma4 plan --json` wrote into a file, checked as far as a comparison reads it. Raises SettingsError."""
     from infra.planning.report.data import SCHEMA
-    from infra.planning.report.diff import misshapen
+    from infra.planning.report.saved_plan import misshapen
 
     consequence, fix = "There is nothing to compare with.", "Write one with: gemma4 plan STACK --json > plan.json"
     try:

@@ -22,7 +22,8 @@ from infra.errors import Gemma4Error
 from infra.ops.cli import run
 from infra.ops.commands import status as status_command
 from infra.ops.terminal.safe_output import safe_output
-from infra.planning.report.diff import changes, misshapen
+from infra.planning.report.diff import changes
+from infra.planning.report.saved_plan import misshapen
 from infra.planning.report.terminal import plain
 from infra.providers.base import progress_on
 from infra.suggestions import printable

@@ -4,7 +4,8 @@
 `rows`           the whole plan in words, one subject a row, for the terminal and for the comment
 `text`           prints either, or one part of a plan; `tables` and `terminal` lay out what any command prints
 `data`           the plan as JSON, in the forms of `data_models`, with the `resources` that it leads to
-`diff`           what two plans differ in, down to the `properties` of a resource; `running_effects` says what that does
+`diff`           what two plans differ in, in lines of `change`: `figure_changes` has the prices and figures, `properties` the
+                 inputs of a resource, `saved_plan` the form that a file must have; `running_effects` says what that does
                  to what is running, `diff_text` prints it
 `markdown`       the comment
 """

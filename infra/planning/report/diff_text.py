@@ -8,7 +8,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from infra.planning.report.diff import SECTIONS, Change, Comparison
+from infra.planning.report.change import SECTIONS, Change
+from infra.planning.report.diff import Comparison
 
 WIDEST = 72
 """Characters of a value; a longer one is cut in its middle, and stands whole in the JSON."""

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from infra.planning.plan import Plan
+from infra.planning.report.change import SECTIONS, Change
 from infra.planning.report.data import as_json
-from infra.planning.report.diff import SECTIONS, Change, Comparison, compare
+from infra.planning.report.diff import Comparison, compare
 from infra.planning.report.resources import ResourceList
 from infra.planning.report.rows import command_lines, plan_rows, resource_lines, title, wrapper_lines
 

@@ -16,13 +16,15 @@ from infra.ops.commands.plan import list_resources
 from infra.ops.plan_inputs import Planned
 from infra.planning.plan import Plan
 from infra.planning.planner import make_plan
+from infra.planning.report.change import SECTIONS, Change
 from infra.planning.report.data import as_json
-from infra.planning.report.diff import SECTIONS, Change, changes, compare, misshapen
+from infra.planning.report.diff import changes, compare
 from infra.planning.report.markdown import as_markdown
 from infra.planning.report.properties import properties, shortened, side_by_side
 from infra.planning.report.resources import ResourceList, ResourceRow
 from infra.planning.report.rows import plan_rows
 from infra.planning.report.running_effects import _DELETED, _REPLACED, _REPLACES, _UPDATED
+from infra.planning.report.saved_plan import misshapen
 from infra.planning.report.text import print_changes
 from infra.planning.settings.paths import known_paths, subgroup
 from infra.planning.settings.stackfile import read_stack, stack_names
@@ -202,6 +204,7 @@ class TestEveryInput:
         for row in before["resources"]:
             del row["inputs"]
         del before["settings"]
+        del before["cost"]["wholeStack"]
         found = compare(before, after)
         assert found.changes == ()
         assert [gap.partition(" (")[0] for gap in found.not_compared] == ["settings", "inputs of the resources"]
@@ -416,6 +419,13 @@ class TestEverythingElse:
         assert found["May deploy"] == ("", "user:me@example.com")
         assert found["Resources"] == ("4", "3")
         assert found["− network-subnet"] == ("Subnetwork", "")
+
+    def test_a_flag_that_is_given_twice_is_compared_whole(self) -> None:
+        before, after = data("l4"), data("l4")
+        before["vllm"]["argv"] += ["--twice", "a", "--twice", "b"]
+        after["vllm"]["argv"] += ["--twice", "c", "--twice", "b"]
+        change = by_subject(before, after)["--twice"]
+        assert (change.before, change.after) == ("a b", "c b")
 
     def test_the_hash_is_no_news(self) -> None:
         subjects = {*by_subject(data("l4"), data("l4", serving__maxModelLen=4096))}
