@@ -10,6 +10,7 @@ from infra.catalog import Accelerator, Architecture, Model, Recipe
 from infra.errors import Fault
 from infra.planning.artifacts import ImageRef, RepositoryPlan, StagingPlan, WeightSet
 from infra.planning.cost.estimate import CostEstimate
+from infra.planning.cost.price_lines import MONTH_H
 from infra.planning.memory.budget import MemoryBudget
 from infra.planning.memory.kv_cache import KvCapacity
 from infra.planning.memory.verdict import Verdict
@@ -91,6 +92,14 @@ class Plan:
     def zone(self) -> str | None:
         """The zone of the devices where a setting chooses it; None elsewhere."""
         return self.place.zone
+
+    @property
+    def usd_per_month(self) -> tuple[float, float]:
+        """Dollars for a month with the fewest replicas running that may be, and with the most."""
+        more = self.cost.usd_per_hour * MONTH_H
+        kept, running = self.deployment.kept_replicas, (self.deployment.always_running, self.cost.replicas)
+        least, most = (self.cost.usd_per_month_idle + more * (replicas - kept) for replicas in running)
+        return least, most
 
     def overridden(self, recipe: Recipe) -> tuple[str, ...]:
         """Settings of an applied recipe that are not as it has them: a measurement of it is of another configuration."""

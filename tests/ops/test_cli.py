@@ -7,8 +7,10 @@ import io
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -246,16 +248,32 @@ FIGURES = {
 }
 
 
+@pytest.fixture
+def in_terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """A command line's output in a terminal of so many columns, as the terminal gets it."""
+
+    def printed(*words: str, width: int = 80) -> str:
+        monkeypatch.setenv("COLUMNS", str(width))
+        monkeypatch.setenv("TERM", "xterm-256color")
+        screen = io.StringIO()
+        screen.isatty = lambda: True  # type: ignore[method-assign]
+        with contextlib.redirect_stdout(screen):
+            assert run(words) in (0, 3)
+        return screen.getvalue()
+
+    return printed
+
+
+_STYLES = re.compile(r"\x1b\[([\d;]*)m")
+
+
 @pytest.mark.parametrize("verb", FIGURES)
 @pytest.mark.parametrize("width", [60, 80, 100])
 def test_no_table_loses_a_figure_in_a_terminal(
-    gemma4: Command, monkeypatch: pytest.MonkeyPatch, verb: str, width: int
+    gemma4: Command, in_terminal: Callable[..., str], verb: str, width: int
 ) -> None:
     rows = next(value for value in gemma4(verb, "--json").data.values() if isinstance(value, list))
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", str(width))
-    shown = re.sub(r"\x1b\[[\d;]*m", "", run_shown(verb))
+    shown = _STYLES.sub("", in_terminal(verb, width=width))
     assert max(map(len, shown.splitlines())) <= width
     assert "…" not in shown
     for row in rows:
@@ -264,13 +282,51 @@ def test_no_table_loses_a_figure_in_a_terminal(
             assert re.search(rf"(?<![\d.,]){re.escape(figure)}(?![\d.,])", shown), (row, key)
 
 
-def run_shown(*words: str) -> str:
-    """What a command line prints, colours included."""
-    printed = io.StringIO()
-    printed.isatty = lambda: True  # type: ignore[method-assign]
-    with contextlib.redirect_stdout(printed):
-        assert run(words) == 0
-    return printed.getvalue()
+SCREENS = (
+    ("plan", "l4"),
+    ("plan", "l4-31b"),
+    ("plan", "v6e4", "--full", "--no-resources"),
+    ("plan", "v6e4", "--notes"),
+)
+REFUSED = ("plan", "l4", "--set", "model=gemma-4-31b-it")
+CHANGED = ("plan", "l4", "--diff", "rtx6000", "--no-resources")
+
+
+@pytest.mark.parametrize(
+    "words", [*SCREENS, REFUSED, CHANGED, ("stacks",), ("recommend",), ("models",), ("explain", "tpu")]
+)
+def test_colours_say_good_warning_or_bad_and_nothing_else(
+    in_terminal: Callable[..., str], words: tuple[str, ...]
+) -> None:
+    bold, dim, bad, good, warning = "1", "2", "31", "32", "33"
+    codes = {code for style in _STYLES.findall(in_terminal(*words)) for code in style.split(";")}
+    assert codes <= {"0", "", bold, dim, bad, good, warning}
+
+
+@pytest.mark.parametrize("words", [*SCREENS[:2], REFUSED, ("stacks",)])
+def test_no_colour_is_printed_where_nobody_wants_any(
+    monkeypatch: pytest.MonkeyPatch, in_terminal: Callable[..., str], words: tuple[str, ...]
+) -> None:
+    assert {"31", "32", "33"} & set(re.split(r"[;,]", ";".join(_STYLES.findall(in_terminal(*words)))))
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not {"31", "32", "33"} & set(";".join(_STYLES.findall(in_terminal(*words))).split(";"))
+
+
+@pytest.mark.parametrize("words", [*SCREENS[:2], REFUSED])
+def test_a_pipe_gets_what_a_terminal_of_80_columns_shows(
+    gemma4: Command, in_terminal: Callable[..., str], words: tuple[str, ...]
+) -> None:
+    assert gemma4(*words).out == _STYLES.sub("", in_terminal(*words))
+
+
+def test_the_command_is_printed_for_pasting_in_a_narrow_terminal_too(in_terminal: Callable[..., str]) -> None:
+    shown = _STYLES.sub("", in_terminal("plan", "g4x2", "--command", width=60))
+    assert [line for line in shown.splitlines() if line != line.rstrip()] == []
+    plan = make_plan("g4x2", read_stack(ROOT, "g4x2").settings)
+    words = shlex.split(shown.replace("\\\n", " "))
+    assert tuple(words[len(plan.command.env) :]) == plan.command.argv
+    head = next(number for number, line in enumerate(shown.splitlines()) if line.startswith("vllm serve"))
+    assert all(line.startswith("  --") for line in shown.splitlines()[head + 1 :])
 
 
 class TestExplain:

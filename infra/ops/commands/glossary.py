@@ -29,6 +29,8 @@ GLOSSARY = {
     "such a model.",
     "MTP": "Multi-token prediction: a small assistant model drafts tokens, which the model then checks in one step. See "
     "serving.speculation.method.",
+    "new prompt": "A prompt of which nothing is in the KV cache yet, so the device computes all of it. Rates and prices "
+    "are for new prompts; those for cached ones are called so. See serving.prefixCaching.",
     "origin": "Where the value of a setting comes from: default, recipe, profile, stack file or command line. `gemma4 plan l4 "
     "--json` lists them under origins.",
     "orphan": "A slice that carries the stack's labels, and is paid for, though the stack file no longer names it. `gemma4 tpu "
@@ -75,6 +77,7 @@ SYNONYMS = {
     "basis": "recipe",
     "check": "serving check",
     "first token": "time to first token",
+    "cached": "new prompt",
     "husk": "ended request",
     "husks": "ended request",
     "kv": "KV cache",

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from infra.errors import Fault
-from infra.planning.cost.price_lines import MONTH_H, LineItem
+from infra.planning.cost.price_lines import LineItem
 from infra.planning.performance.speed import Rate
 from infra.planning.plan import Plan
 from infra.planning.platforms.base import QuotaNeed
@@ -253,13 +253,12 @@ def _line(item: LineItem) -> form.PriceLineData:
 
 def _whole_stack(plan: Plan) -> form.WholeStackData:
     """Return all replicas together: the fewest and the most that may run, by the hour and for a month of such hours."""
-    least, most, counted = plan.deployment.always_running, plan.cost.replicas, plan.deployment.kept_replicas
-    hour = plan.cost.usd_per_hour
-    months = [plan.cost.usd_per_month_idle + MONTH_H * hour * (replicas - counted) for replicas in (least, most)]
+    least, most, hour = plan.deployment.always_running, plan.cost.replicas, plan.cost.usd_per_hour
+    idle, busy = plan.usd_per_month
     return form.WholeStackData(
         replicas=form.SpanData(least=least, most=most),
         usd_per_hour=form.SpanData(least=exact(hour * least), most=exact(hour * most)),
-        usd_per_month=form.SpanData(least=exact(months[0]), most=exact(months[1])),
+        usd_per_month=form.SpanData(least=exact(idle), most=exact(busy)),
     )
 
 

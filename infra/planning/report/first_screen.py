@@ -34,7 +34,6 @@ MOST_LINES = 23
 MOST_LINES_REFUSED = 12
 _LABELS = 10
 """Columns of the names before the lines."""
-_HOURS_A_MONTH = 730
 
 
 def first_screen(plan: Plan, width: int) -> list[Text]:
@@ -117,14 +116,14 @@ def _fits(plan: Plan) -> str:
 
 
 def _price(plan: Plan) -> str:
-    cost, count = plan.cost, plan.cost.replicas
-    month = f"{read_usd(_HOURS_A_MONTH * cost.usd_per_hour_at_most)}/month"
-    if count == 1:
-        running = f"{read_usd(cost.usd_per_hour)}/hour running ({month} without a pause)"
-    else:
-        all_of_it = f"{read_usd(cost.usd_per_hour_at_most)}/hour or {month}"
-        running = f"{read_usd(cost.usd_per_hour)}/hour for each of up to {count:,} running ({all_of_it} for all)"
-    return f"{running}, {read_usd(cost.usd_per_month_idle)}/month idle"
+    hour, count = plan.cost.usd_per_hour, plan.cost.replicas
+    running = f"{read_usd(hour)}/hour running"
+    if count > 1:
+        running += f" each, {read_usd(hour * count)} for all {count:,}"
+    idle, busy = plan.usd_per_month
+    if plan.deployment.always_running == count:
+        return f"{running}, {read_usd(busy)}/month"
+    return f"{running}; {read_usd(idle)}/month idle, {read_usd(busy)} without a pause"
 
 
 def _start(plan: Plan) -> str:

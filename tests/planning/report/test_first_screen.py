@@ -83,8 +83,24 @@ def test_it_holds_verdict_price_speed_capacity_start_quotas_and_the_next_command
     assert [name for name in named if name in rows] == rows
     text = "\n".join(shown)
     assert f"{read_usd(plan.cost.usd_per_hour)}/hour" in text
-    assert f"{read_usd(plan.cost.usd_per_month_idle)}/month idle" in text
+    assert f"{read_usd(plan.usd_per_month[0])}/month" in text
     assert shown[-1].endswith(f"pulumi up -s {stack}" if plan.accelerator.deployable else "gemma4 machines")
+
+
+def test_the_price_is_that_of_all_replicas() -> None:
+    def price(stack: str, **typed: Any) -> str:
+        plan = planned(stack, **{key.replace("__", "."): value for key, value in typed.items()})
+        return " ".join(line for line in lines(plan)[2:5] if "/hour" in line or "/month" in line)
+
+    one = planned("l4").cost.usd_per_hour
+    assert f"{read_usd(one)}/hour running each, {read_usd(7 * one)} for all 7" in price("l4", scaling__maxInstances=7)
+    assert "/month idle" in price("l4", scaling__maxInstances=7)
+    kept = price("l4", scaling__maxInstances=2, scaling__minInstances=2)
+    month = planned("l4", **{"scaling.maxInstances": 2, "scaling.minInstances": 2}).usd_per_month[1]
+    assert kept.endswith(f"{read_usd(2 * one)} for all 2, {read_usd(month)}/month")
+    assert f"{read_usd(2 * planned('v6e4').cost.usd_per_hour)} for all 2;" in price(
+        "v6e4", tpu__slices=["blue", "green"]
+    )
 
 
 @pytest.mark.parametrize("stack", stack_names(ROOT))
