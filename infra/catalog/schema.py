@@ -74,7 +74,7 @@ class Parameters(Row):
     audio: int = 0
     """Audio tower and its projection."""
 
-    @property
+    @cached_property
     def linear(self) -> int:
         """Return what quantization touches: the decoder's linear layers; embeddings, norms, router and towers stay bf16."""
         return self.attention + self.mlp + self.experts + self.per_layer_linears
@@ -129,7 +129,7 @@ class Architecture(Row):
         experts = p.experts * self.experts.active // self.experts.count if self.experts else 0
         return p.attention + p.mlp + p.per_layer_linears + p.router + experts + p.embedding
 
-    @property
+    @cached_property
     def largest_tensor_bytes(self) -> int:
         """Return the size of a checkpoint's largest tensor: the PLE table, an embedding, or a layer's fused experts.
 

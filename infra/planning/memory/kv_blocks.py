@@ -8,6 +8,7 @@ attention backend whose kernel blocks are a multiple of 16 tokens (Triton, which
 
 from __future__ import annotations
 
+import bisect
 from dataclasses import dataclass
 
 from infra.catalog import Architecture
@@ -45,6 +46,11 @@ class KvGeometry:
     def admission_blocks(self, tokens: int) -> int:
         """Return the blocks that vLLM sets aside for a request of up to `tokens` tokens, at start-up and on admission."""
         return self._blocks(tokens, self.sliding_window - 1 + self.tokens_in_flight)
+
+    def longest_admitted(self, lengths: range, blocks: int) -> int:
+        """Return the longest of `lengths` for which vLLM sets aside at most `blocks` blocks, 0 where there is none."""
+        count = bisect.bisect_right(lengths, blocks, key=self.admission_blocks)
+        return lengths[count - 1] if count else 0
 
     def held_blocks(self, tokens: int) -> int:
         """Return the blocks that a decoding request of `tokens` tokens holds once its prompt is computed."""

@@ -7,7 +7,6 @@ tests/data/kv_planner.csv).
 
 from __future__ import annotations
 
-import bisect
 import re
 from dataclasses import dataclass
 from itertools import pairwise
@@ -212,8 +211,8 @@ class _KvPlanner:
             lengths = range(before + 1, last + 1)
             geometry = self.geometry(lengths[0])
             usable = kv_bytes // geometry.bytes_per_block - self.null_blocks
-            if count := bisect.bisect_right(lengths, usable, key=geometry.admission_blocks):
-                return lengths[count - 1]
+            if found := geometry.longest_admitted(lengths, usable):
+                return found
         return 0
 
 

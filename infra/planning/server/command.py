@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from infra.catalog.flags import flag_table, normal_spelling
-from infra.planning.server.flag_owners import owned_flags
+from infra.planning.server.flag_owners import own_values
 from infra.planning.server.server import Server
 from infra.planning.settings.declarations import Settings
 
@@ -121,8 +121,7 @@ def planned_flags(
     if split is None:
         split = server.implementation.splits_media
     template = server.implementation.tools_template if serving.chat_template == "tools" else serving.chat_template
-    flags = {one.flag: one.value_in(settings) for one in owned_flags(type(settings)) if one.flag}
-    flags |= {
+    flags = own_values(settings) | {
         "--tensor-parallel-size": server.tensor_parallel,
         "--max-num-seqs": server.max_num_seqs,
         "--max-num-batched-tokens": server.max_num_batched_tokens,

@@ -64,6 +64,11 @@ def owned_flags(settings: type[BaseModel] = Settings) -> tuple[OwnedFlags, ...]:
     )
 
 
+def own_values(settings: Settings) -> dict[str, Any]:
+    """Return the value of each flag that a setting becomes, None where the flag is left out."""
+    return {one.flag: one.value_in(settings) for one in owned_flags(type(settings)) if one.flag}
+
+
 def flag_owners(settings: type[BaseModel] = Settings) -> dict[str, str]:
     """Return the owner of every flag that has one: a setting's path, or who else decides it."""
     owners = dict(PROGRAM_FLAGS)

@@ -74,28 +74,28 @@ class Server:
         """How the checkpoint stores its weights."""
         return catalog().weight_formats[self.model.weight_format]
 
-    @property
+    @cached_property
     def bytes_per_parameter(self) -> float:
         """Bytes of a parameter of the decoder's linear layers, as they are served; all others are bf16."""
         quantizing = self.quantization == "fp8" and not self.weight_format.quantized
         return 1.0 if quantizing else self.weight_format.bytes_per_parameter
 
-    @property
+    @cached_property
     def mixture(self) -> bool:
         """Whether a token uses only some of the weights (mixture of experts)."""
         return self.architecture.experts is not None
 
-    @property
+    @cached_property
     def implementation(self) -> Implementation:
         """The implementation of vLLM that serves."""
         return implementation_of(self.accelerator)
 
-    @property
+    @cached_property
     def streamed(self) -> bool:
         """Whether the weights come through the streamer's buffers in host memory."""
         return self.load_format == "runai_streamer"
 
-    @property
+    @cached_property
     def streamer_limit_bytes(self) -> int:
         """What the streamer is told to buffer at most: it refuses less than the largest tensor."""
         return max(STREAMER_BYTES, self.architecture.largest_tensor_bytes)
