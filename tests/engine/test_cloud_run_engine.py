@@ -99,7 +99,7 @@ class TestARevision:
         stack.up()
         assert set(stack.up().summary) == QUIET
 
-    def test_of_a_killed_up_is_recognised_and_made_anew_after_the_command_that_is_named(
+    def test_of_a_killed_up_is_recognised_and_made_again_after_the_command_that_is_named(
         self, tmp_path: Path, google: FakeGoogle, server: FakeVllm
     ) -> None:
         stack = engine(tmp_path, google, "l4")

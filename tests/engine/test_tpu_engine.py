@@ -360,7 +360,7 @@ def test_a_quota_refused_in_the_operation_of_a_further_slice_is_a_warning(slices
     assert google.tpu.created == 2
 
 
-def test_a_request_that_stays_in_the_queue_after_its_end_is_asked_for_anew(slices: Engine, google: FakeGoogle) -> None:
+def test_a_request_that_stays_in_the_queue_after_its_end_is_asked_for_again(slices: Engine, google: FakeGoogle) -> None:
     slices.configure({"gemma4:tpu": {"waitForCapacity": "2s"}})
     google.tpu.configure(stop_at="WAITING_FOR_RESOURCES")
     assert "No capacity" in slices.up(check=False).errors[0]

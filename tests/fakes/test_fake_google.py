@@ -408,7 +408,7 @@ class TestQueuedResources:
         assert fake.tpu.created == 1
 
     @pytest.mark.parametrize("ended", ["FAILED", "SUSPENDED"])
-    def test_a_husk_holds_name_and_quota_and_no_node(self, fake: FakeGoogle, ended: str) -> None:
+    def test_an_ended_request_holds_name_and_quota_and_no_node(self, fake: FakeGoogle, ended: str) -> None:
         fake.tpu.set_limit("us-east5-a", 4)
         submit(fake)
         fake.tpu.advance("blue", to="ACTIVE")

@@ -244,8 +244,8 @@ class TestACheckWhoseGrantIsFresh:
         self, server: FakeVllm, fake: FakeGoogle, time: FakeTime, monkeypatch: pytest.MonkeyPatch, way: str
     ) -> None:
         server.lets_in = lambda token: bool(token) and claims(token).get("email") == INVOKER
-        stranger = id_token(URL, "me@example.com", time.now + 3600, 1)
-        waited = self.check(server, fake, time, monkeypatch, **{way: lambda _: stranger})
+        foreign = id_token(URL, "me@example.com", time.now + 3600, 1)
+        waited = self.check(server, fake, time, monkeypatch, **{way: lambda _: foreign})
         assert 60 <= waited <= 70
 
     @pytest.mark.usefixtures("granted_at_60")
@@ -262,10 +262,10 @@ class TestACheckWhoseGrantIsFresh:
     ) -> None:
         fake.iamcredentials.refuse(INVOKER)
         server.lets_in = lambda _: False
-        stranger = id_token(URL, "me@example.com", time.now + 3600, 1)
+        foreign = id_token(URL, "me@example.com", time.now + 3600, 1)
         with pytest.raises(Exception, match="made with gcloud; not made acting as invoker@") as caught:
-            self.check(server, fake, time, monkeypatch, gcloud=lambda _: stranger)
-        assert stranger not in str(caught.value)
+            self.check(server, fake, time, monkeypatch, gcloud=lambda _: foreign)
+        assert foreign not in str(caught.value)
 
 
 class TestGcloud:

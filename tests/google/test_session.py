@@ -165,7 +165,9 @@ class TestSettings:
             ("http://127.0.0.1:9/tpu/", "http://127.0.0.1:9/tpu/x"),
         ],
     )
-    def test_an_endpoint_with_the_provider_s_version_is_asked_for_ours(self, endpoint: str, asked: str) -> None:
+    def test_an_endpoint_with_the_provider_s_version_gets_the_version_of_the_clients(
+        self, endpoint: str, asked: str
+    ) -> None:
         assert GcpSettings.read({"tpuV2CustomEndpoint": endpoint}.get, {}).url(Api.TPU, "x") == asked
 
     def test_a_setting_beats_the_environment_and_the_environment_beats_the_default(self) -> None:

@@ -127,7 +127,9 @@ class TestWeightsCopy:
             provider(WeightsCopyProvider()).create(props)
         assert len(google.run.executions) == 4
 
-    def test_a_run_that_somebody_cancelled_is_not_started_anew(self, google: FakeGoogle, props: dict[str, Any]) -> None:
+    def test_a_run_that_somebody_cancelled_is_not_started_again(
+        self, google: FakeGoogle, props: dict[str, Any]
+    ) -> None:
         google.run.executor = None
         google.run.set_outcome(polls=99)
 

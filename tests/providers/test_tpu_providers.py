@@ -322,7 +322,7 @@ class TestSubmission:
             stack.up()
         assert (list(stack.state), queued(fake)) == (["cleanup"], [])
 
-    def test_a_refusal_that_leaves_its_entry_behind_is_asked_anew_in_the_end(
+    def test_a_refusal_that_leaves_its_entry_behind_is_asked_again_in_the_end(
         self, stack: SliceStack, fake: FakeGoogle
     ) -> None:
         fake.tpu.configure(pace=None)
@@ -334,7 +334,7 @@ class TestSubmission:
         stack.up()
         assert (fake.tpu.created, len(queued(fake)), stack.output("node", "state")) == (2, 1, "ACTIVE")
 
-    def test_a_stranger_s_slice_is_left_alone(self, stack: SliceStack, fake: FakeGoogle, clock: Clock) -> None:
+    def test_a_foreign_slice_is_left_alone(self, stack: SliceStack, fake: FakeGoogle, clock: Clock) -> None:
         other = SliceStack(fake, clock)
         other.inputs["labels"] = {"app": "gemma4", "stack": "other", "slice": "blue"}
         other.up()
@@ -343,7 +343,7 @@ class TestSubmission:
         assert (list(stack.state), queued(fake)) == (["cleanup"], [NAME])
         other.destroy()
 
-    def test_a_stranger_s_slice_is_left_alone_after_a_lost_answer_too(
+    def test_a_foreign_slice_is_left_alone_after_a_lost_answer_too(
         self, stack: SliceStack, fake: FakeGoogle, clock: Clock
     ) -> None:
         other = SliceStack(fake, clock)
@@ -354,7 +354,7 @@ class TestSubmission:
             stack.up()
         other.destroy()
 
-    def test_a_stranger_that_took_the_name_meanwhile_is_never_deleted(
+    def test_a_foreign_slice_that_took_the_name_meanwhile_is_never_deleted(
         self, stack: SliceStack, fake: FakeGoogle, clock: Clock
     ) -> None:
         stack.up()
@@ -366,7 +366,7 @@ class TestSubmission:
         assert queued(fake) == [NAME]
         other.destroy()
 
-    def test_a_leftover_of_ours_that_was_asked_for_differently_is_not_given_back_unasked(
+    def test_an_owned_leftover_that_was_asked_for_differently_is_not_given_back_unasked(
         self, stack: SliceStack, fake: FakeGoogle
     ) -> None:
         stack.up_killed()
@@ -388,7 +388,7 @@ class TestSubmission:
         assert (fake.tpu.created, len(queued(fake))) == (2, 1)
 
     @pytest.mark.parametrize("state", ["FAILED", "SUSPENDED", "DELETING", "SUSPENDING"])
-    def test_a_husk_under_our_name_is_removed_and_asked_for_again(
+    def test_an_ended_request_under_the_same_name_is_removed_and_asked_for_again(
         self, stack: SliceStack, fake: FakeGoogle, state: str
     ) -> None:
         stack.up_killed()
@@ -424,7 +424,7 @@ class TestWaiting:
         assert (fake.tpu.created, stack.output("node", "state")) == (1, "ACTIVE")
 
     @pytest.mark.parametrize("state", ["FAILED", "SUSPENDED"])
-    def test_an_end_while_waiting_says_why_and_the_next_up_asks_anew(
+    def test_an_end_while_waiting_says_why_and_the_next_up_asks_again(
         self, stack: SliceStack, fake: FakeGoogle, clock: Clock, state: str
     ) -> None:
         fake.tpu.configure(stop_at="WAITING_FOR_RESOURCES")
@@ -467,7 +467,7 @@ class TestWaiting:
         stack.up()
         assert (fake.tpu.created, stack.done) == (1, ["create node", "create spec"])
 
-    def test_an_entry_deleted_by_hand_is_asked_for_anew(
+    def test_an_entry_deleted_by_hand_is_asked_for_again(
         self, stack: SliceStack, fake: FakeGoogle, clock: Clock
     ) -> None:
         fake.tpu.configure(stop_at="WAITING_FOR_RESOURCES")
@@ -493,7 +493,7 @@ class TestAnExpiredRequest:
         with refused("No capacity", "keeps its place"):
             stack.up()
 
-    def test_it_is_asked_for_anew_and_nothing_is_left_of_it(
+    def test_it_is_asked_for_again_and_nothing_is_left_of_it(
         self, stack: SliceStack, fake: FakeGoogle, clock: Clock
     ) -> None:
         asked = clock.now
@@ -572,7 +572,7 @@ class TestAnExpiredRequest:
 
 class TestAfterServing:
     @pytest.mark.parametrize("state", ["FAILED", "SUSPENDED", "SUSPENDING", "DELETING"])
-    def test_an_ended_slice_is_removed_and_queued_anew(self, stack: SliceStack, fake: FakeGoogle, state: str) -> None:
+    def test_an_ended_slice_is_removed_and_queued_again(self, stack: SliceStack, fake: FakeGoogle, state: str) -> None:
         stack.up()
         before = stack.output("queue", "created")
         fake.tpu.advance(NAME, to=state)
@@ -581,7 +581,7 @@ class TestAfterServing:
         assert stack.output("queue", "created") != before
         assert (fake.tpu.created, len(queued(fake))) == (2, 1)
 
-    def test_one_that_is_gone_is_created_anew(self, stack: SliceStack, fake: FakeGoogle, clock: Clock) -> None:
+    def test_one_that_is_gone_is_created_again(self, stack: SliceStack, fake: FakeGoogle, clock: Clock) -> None:
         stack.up()
         TpuZone(session(fake, clock), ZONE).delete_until_gone(NAME, timeout_s=60)
         stack.up()
@@ -653,7 +653,7 @@ class TestAfterServing:
         stack.destroy()
         assert fake.leftovers() == []
 
-    def test_a_stranger_that_takes_the_name_during_the_deletion_is_let_be(
+    def test_a_foreign_slice_that_takes_the_name_during_the_deletion_is_left_alone(
         self, stack: SliceStack, fake: FakeGoogle, clock: Clock
     ) -> None:
         stack.up()
@@ -854,13 +854,13 @@ class TestAFurtherSlice:
         green.up()
         assert green.output("node", "address")
 
-    @pytest.mark.parametrize("before", ["nothing", "a husk"])
+    @pytest.mark.parametrize("before", ["nothing", "an ended request"])
     def test_a_quota_for_one_is_the_first_one_s(
         self, stack: SliceStack, green: SliceStack, fake: FakeGoogle, clock: Clock, before: str
     ) -> None:
         """Pulumi asks for both at once, and green may come first."""
         fake.tpu.set_limit(ZONE, 4)
-        if before == "a husk":
+        if before == "an ended request":
             stack.up()
             fake.tpu.advance(NAME, to="SUSPENDED")
         clock.at(5, stack.up)
