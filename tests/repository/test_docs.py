@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import json
 import re
@@ -289,6 +290,49 @@ class TestWhatIsAskedOfGoogle:
         for span in spans(document.read_text("utf-8")):
             if re.match(r"gcloud (run|logging|secrets|compute|alpha compute|services) \S+ \S", span):
                 assert "--project " in span, f"{name_of(document)}: {span}"
+
+
+OTHERS_WORDS = {
+    "already exists",
+    "error 803",
+    "driver version is insufficient",
+    "Memory limit of … exceeded",
+    "must be from one of the allowed domains",
+    "PROVISIONING",
+    "Quota violated … requested: … allowed: …",
+    "toomanyrequests",
+    "unsupported display driver",
+}
+"""What Google, Docker Hub, CUDA or vLLM print, as far as it was seen."""
+
+
+@cache
+def literals() -> str:
+    """Every text that the programs hold, an f-string's parts one by one."""
+    sources = [path for room in ("infra", "containers") for path in ROOT.glob(f"{room}/**/*.py")]
+    trees = (ast.parse(path.read_text("utf-8")) for path in sources)
+    texts = [node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+class TestSymptoms:
+    page = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
+
+    @staticmethod
+    def quoted(page: str) -> list[str]:
+        """What the first columns of the page quote."""
+        cells = [line.split("|")[1] for line in page.splitlines() if line.startswith("| ")]
+        return [text for cell in cells for text in re.findall("`([^`]+)`", cell)]
+
+    def test_every_message_that_is_quoted_is_one_that_is_printed(self) -> None:
+        said = [text for text in self.quoted(self.page) if text not in OTHERS_WORDS]
+        missing = [
+            text for text in said for part in re.split("…", text) if part.strip() and part.strip() not in literals()
+        ]
+        assert missing == []
+
+    def test_others_words_are_quoted_and_are_none_of_the_program_s_own(self) -> None:
+        assert set(self.quoted(self.page)) >= OTHERS_WORDS
 
 
 class TestThePicture:
