@@ -36,7 +36,7 @@ app = typer.Typer(
 
 
 def _offer(kind: str) -> Callable[[str], list[str]]:
-    """A completion of `infra.ops.terminal.completions`, which is imported only where the shell asks."""
+    """Return the completion of that name; its module is imported only when the shell asks for words."""
 
     def offer(incomplete: str) -> list[str]:
         from infra.ops.terminal import completions
@@ -48,7 +48,7 @@ def _offer(kind: str) -> Callable[[str], list[str]]:
 
 
 def _examples(*lines: str) -> str:
-    """An epilog that the help keeps line by line."""
+    """Return examples as an epilog that the help prints line by line."""
     return "\b\nExamples:\n" + "\n".join(f"  gemma4 {line}" for line in lines)
 
 
@@ -84,7 +84,7 @@ def gemma4(
         bool, typer.Option("--version", "-V", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """What stands before every command."""
+    """Take the options that stand before a command."""
 
 
 @app.command(
@@ -256,7 +256,7 @@ def pin(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fix images and models to what they are now.
+    """Fix images and models to the versions that they have now.
 
     Resolves tags to digests and models to commits, online, and writes them into the catalog's lock file. HF_TOKEN may
     be needed in the environment.
@@ -330,7 +330,7 @@ def tpu_ended(
 
 
 def main() -> NoReturn:
-    """Entry point of the `gemma4` command."""
+    """Run the command line of this process and end the process with its exit code."""
     gc.disable()  # a tenth of a plan's time goes into looking through modules for garbage; a command ends before it counts
     code = run(sys.argv[1:])
     abandon_output()

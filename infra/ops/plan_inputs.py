@@ -1,4 +1,4 @@
-"""From a command line to a plan: the project folder, `--set` values, and a plan that was saved."""
+"""From a command line to a plan: the project folder, the values of `--set`, and plans that were saved."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CHECKOUT = _program_folder()
 
 @dataclass(frozen=True)
 class Planned:
-    """A plan with what it was made from: the stack's file and the values set on the command line."""
+    """A plan, and what it was made from: the stack file and the values set on the command line."""
 
     file: StackFile
     overrides: Mapping[str, Any]
@@ -64,7 +64,8 @@ def plan_stack(stack: str, assignments: Sequence[str] = (), *, root: Path | None
 
 
 def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
-    """`serving.maxModelLen=4096` to {path: value}; the value is read as YAML, so 4096, true and [a, b] mean what they say."""
+    """Return {path: value} for assignments such as `serving.maxModelLen=4096`. Values are read as YAML: 4096 is a number,
+    true is a boolean, [a, b] is a list. Raises SettingsError."""
     values: dict[str, Any] = {}
     faults = []
     for assignment in assignments:
@@ -91,7 +92,8 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
 
 
 def saved_plan(path: Path) -> dict[str, Any]:
-    """The data that `gemma4 plan --json` wrote into a file, checked as far as a comparison reads it. Raises SettingsError."""
+    """Return the plan that `gemma4 plan --json` wrote into a file, checked as far as a comparison reads it. Raises
+    SettingsError."""
     from infra.planning.report.data import SCHEMA
     from infra.planning.report.saved_plan import misshapen
 

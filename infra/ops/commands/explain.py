@@ -39,7 +39,7 @@ def show_setting(key: str, *, as_json: bool) -> None:
 
 
 def describe_setting(path: str, field: Any) -> dict[str, Any]:
-    """One setting as data: key, meaning, type, default, range and an example of a stack file's line."""
+    """Return one setting as data: key, meaning, type, default, range and an example for a stack file."""
     group = subgroup(field)
     default = None if field.is_required() or group else field.get_default(call_default_factory=True)
     return {

@@ -13,19 +13,19 @@ from infra.planning.settings.paths import known_paths
 
 
 def word_rows(word: str) -> list[dict[str, Any]]:
-    """What is known of a word that is no setting, in the form of a setting's row; empty where nothing is."""
+    """Return what is known of a word that is not a setting, in the form of a setting's row; empty where nothing is."""
     found = _catalog(word) or _flag(word) or _term(word)
     return [{"key": word, "required": False, "default": None, "range": "", "example": None, **found}] if found else []
 
 
 def choices(path: str) -> list[str]:
-    """The ids that the setting at `path` takes from the catalog; empty for any other setting."""
+    """Return the ids that the setting at `path` takes from the catalog; empty for any other setting."""
     known = {"model": catalog().models, "accelerator": catalog().accelerators}.get(path, {})
     return list(known)
 
 
 def known_words() -> list[str]:
-    """Everything that may be asked for: settings, ids of the catalog, and terms."""
+    """Return everything that may be asked for: settings, ids of the catalog, and words of the glossary."""
     return [*(path for path, _ in known_paths()), *choices("model"), *choices("accelerator"), *GLOSSARY]
 
 

@@ -1,4 +1,4 @@
-"""`gemma4 plan` and `gemma4 stacks`: plan, run the real program for its resources where asked, print."""
+"""`gemma4 plan` and `gemma4 stacks`: make the plan, run the real program where its resources are wanted, print."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def show_plan(stack: str, assignments: Sequence[str], *, part: Part, diff: str |
 
 
 def _comparison(name: str, root: Path, *, resources: bool) -> dict[str, Any]:
-    """The plan to compare with, as JSON data: a file that `gemma4 plan --json` wrote, or another stack's name."""
+    """Return the plan to compare with, as JSON data: from a file that `gemma4 plan --json` wrote, or of another stack."""
     if os.path.exists(name) and not os.path.isdir(
         name
     ):  # a pipe of the shell as well; unlike pathlib's, no error for a name that no file can have
@@ -94,7 +94,7 @@ def _print_json(planned: Planned, listed: ResourceList | None, before: dict[str,
 
 
 def list_resources(planned: Planned) -> ResourceList:
-    """Every resource that the real program registers for this plan, or why there is none."""
+    """Return every resource that the real program registers for this plan, or why there is none."""
     plan = planned.plan
     if plan.refused:
         return ResourceList((), "refused: nothing would be created")
@@ -106,7 +106,7 @@ def list_resources(planned: Planned) -> ResourceList:
 
 
 def show_stacks(*, as_json: bool) -> None:
-    """Print one line a stack file; a file that cannot be read says why instead."""
+    """Print one line for each stack file; where a file cannot be read, the line says why."""
     root = project_root()
     rows = [_stack_row(name, root) for name in stack_names(root)]
     if as_json:

@@ -73,7 +73,7 @@ def _below(found: Recommendation, shown: Sequence[Candidate]) -> Iterator[str]:
         "Predictions: ±20 % dense, ±35 % 26B-A4B, more where the plan says so. each: an answer while it streams, prompts "
         "cached; in all and $/M: every request with a new prompt. holds: requests at once."
     )
-    yield "measured: somebody measured the speed of these settings at such a load (speed), saw them run (ran), or neither (no)."
+    yield "measured: their speed was measured at such a load (speed), these settings were seen to run (ran), or neither (no)."
     yield from _terms(shown)
     yield from _peaks(shown)
     if drafted := _named(one for one in shown if one.plan.server.speculation == "mtp"):
@@ -95,7 +95,7 @@ def _below(found: Recommendation, shown: Sequence[Candidate]) -> Iterator[str]:
 
 
 def _terms(shown: Sequence[Candidate]) -> Iterator[str]:
-    """What an hour of each kind of machine means: whether it ends, waits, or is paid for while idle."""
+    """Yield on which terms each machine is bought: whether it queues, ends, or costs nothing while idle."""
     runs: dict[str, dict[str, None]] = {}
     for candidate in shown:
         runs.setdefault(_term(candidate), {})[candidate.plan.accelerator.id] = None
@@ -123,7 +123,7 @@ def _named(candidates: Iterator[Candidate]) -> str:
 
 
 def stack_file(candidate: Candidate) -> list[str]:
-    """Lines of a stack file that asks for a candidate."""
+    """Return the lines of a stack file that asks for a candidate."""
     tree: dict[str, Any] = {}
     for path, value in candidate.changes.items():
         *groups, key = path.split(".")

@@ -43,7 +43,7 @@ def show_status(stack: str, *, as_json: bool) -> None:
 
 
 def checks_in(exported: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Name, URL, served specification and result of every serving check in an exported state."""
+    """Return name, URL, served specification and result of every serving check in an exported state."""
     resources = (exported.get("deployment") or {}).get("resources") or []
     return [
         {
@@ -58,7 +58,7 @@ def checks_in(exported: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def export(root: Path, stack: str) -> Mapping[str, Any]:
-    """The stack's state, secrets encrypted, as the Pulumi CLI exports it."""
+    """Return the stack's state as the Pulumi CLI exports it, secrets encrypted. Raises Gemma4Error."""
     if shutil.which("pulumi") is None:
         raise Gemma4Error(
             "gemma4 status reads the stack's state with the Pulumi CLI, which is not on the PATH; install it."

@@ -1,4 +1,4 @@
-"""What the shell may offer after a word that has been begun: stacks, settings with their values, ids of the catalog."""
+"""What the shell offers to complete a word with: stacks, settings and their values, ids of the catalog."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from infra.planning.settings.stackfile import stack_names
 
 
 def stacks(incomplete: str) -> list[str]:
-    """Names of stack files."""
+    """Return the stacks that begin so."""
     return _begun(stack_names(project_root()), incomplete)
 
 
 def keys(incomplete: str) -> list[str]:
-    """What `gemma4 explain` takes: settings, groups, models and machines."""
+    """Return the settings, groups, models and machines that begin so: what `gemma4 explain` takes."""
     return _begun([*(path for path, _ in known_paths()), *choices("model"), *choices("accelerator")], incomplete)
 
 
 def assignments(incomplete: str) -> list[str]:
-    """`KEY=` for settings, and behind it the values that a setting can have."""
+    """Return `KEY=` for the settings that begin so; after the equals sign, the values that the setting can have."""
     key, given, _ = incomplete.partition("=")
     fields = {path: field for path, field in known_paths() if subgroup(field) is None}
     if not given:
@@ -32,17 +32,17 @@ def assignments(incomplete: str) -> list[str]:
 
 
 def models(incomplete: str) -> list[str]:
-    """Catalog ids of models."""
+    """Return the models that begin so."""
     return _begun(choices("model"), incomplete)
 
 
 def tpus(incomplete: str) -> list[str]:
-    """Catalog ids of TPU machines."""
+    """Return the TPU machines that begin so."""
     return _begun([one.id for one in catalog().accelerators.values() if one.tpu], incomplete)
 
 
 def pins(incomplete: str) -> list[str]:
-    """Ids of what can be pinned: images, models, assistants."""
+    """Return the images, models and assistants that begin so: what `gemma4 pin` takes."""
     facts = catalog()
     return _begun([*facts.images, *facts.models, *facts.assistants], incomplete)
 
@@ -52,7 +52,7 @@ def _begun(words: list[str], incomplete: str) -> list[str]:
 
 
 def _values(annotation: Any) -> list[str]:
-    """The values of a choice, of yes or no, and of either within an optional or checked type; empty for any other."""
+    """Return the values of a type that has few of them: a choice, or true and false; also within an optional type."""
     if annotation is bool:
         return ["true", "false"]
     if get_origin(annotation) is Literal:

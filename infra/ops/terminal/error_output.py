@@ -1,4 +1,4 @@
-"""How a command that does not answer ends: what is printed, in words or as data, and the exit code."""
+"""How a command ends that cannot answer: the message, in words or as data, and the exit code."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ FAILED = 1
 BAD_SETTINGS = 2
 REFUSED = 3
 TRACEBACK = "GEMMA4_TRACEBACK"
-"""The environment variable that shows where in this program something failed."""
+"""The environment variable that makes an unexpected error print its traceback."""
 
 
 def in_words(error: Exception) -> str:
-    """What the system refused, with the file it is about and what may help."""
+    """Return what the operating system refused, with the file and what may help."""
     if not isinstance(error, OSError):
         return f"the input cannot be read ({type(error).__name__}: {error}); look for a file that is not what it should be."
     where = f"{error.filename}: " if error.filename else ""
@@ -40,7 +40,7 @@ _HELP = {
 
 
 def own_fault(error: Exception) -> str:
-    """A fault of this program: what and where, without the traceback."""
+    """Return a sentence about a fault of this program: what and where, without the traceback."""
     import traceback
 
     last = traceback.extract_tb(error.__traceback__)[-1]
@@ -52,7 +52,7 @@ def own_fault(error: Exception) -> str:
 
 
 def show_traceback() -> None:
-    """Print the traceback of the exception at hand, where somebody asks for it by the environment."""
+    """Print the traceback of the current exception, if the environment asks for it."""
     if os.environ.get(TRACEBACK):
         import traceback
 
@@ -60,7 +60,7 @@ def show_traceback() -> None:
 
 
 def misused(error: TyperException, words: Sequence[str]) -> int:
-    """Print the help that was asked for by typing nothing, or what is wrong with what was typed."""
+    """Print the help where nothing was typed, else what is wrong with what was typed, and return the exit code."""
     if not words or error.message.startswith("Usage:"):
         print(error.message, file=sys.stderr)
         return BAD_SETTINGS

@@ -17,5 +17,6 @@ def print_json(data: Mapping[str, Any]) -> None:
 
 
 def camel(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A record of ours with camelCase keys, inner records included; keys that are not ours do not belong in here."""
+    """Return a record of this program with camelCase keys, inner records included. Keys that users chose would be changed
+    too, so records with such keys do not belong here."""
     return {to_camel(key): camel(value) if isinstance(value, Mapping) else value for key, value in record.items()}

@@ -1,4 +1,5 @@
-"""Where everything that a command prints passes: what a terminal would obey is spelled out, and no encoding is too small."""
+"""The streams that every command prints to: characters that would steer the terminal are spelled out, and characters
+that the encoding lacks are replaced."""
 
 from __future__ import annotations
 
@@ -13,11 +14,11 @@ from typing import TextIO
 from infra.suggestions import printable
 
 _SIGNS = {"≈": "~", "−": "-", "–": "-", "±": "+-", "×": "x", "·": "-", "…": "...", "✅": "[fits]", "⛔": "[refused]"}
-"""How our own signs are written where the output's encoding has none of them; anything else becomes a question mark."""
+"""How the signs of plans are written where the encoding lacks them; anything else becomes a question mark."""
 
 
 def _spelled(error: UnicodeError) -> tuple[str, int]:
-    """A codec's error handler: the text to write for the characters that could not be encoded, and where to go on."""
+    """Return the text for the characters that could not be encoded, and where to go on: an error handler of codecs."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(_SIGNS.get(char, "?") for char in error.object[error.start : error.end]), error.end
@@ -28,7 +29,7 @@ codecs.register_error("gemma4", _spelled)
 
 @contextmanager
 def safe_output() -> Iterator[None]:
-    """Standard output and error that show any text, for as long as the block runs. Output that is closed is none."""
+    """Let standard output and error show any text while the block runs. A closed stream swallows what is printed."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (_Safe(stream) if stream else io.StringIO() for stream in before)
     try:
@@ -38,7 +39,7 @@ def safe_output() -> Iterator[None]:
 
 
 def abandon_output() -> None:
-    """Let go of what could not be written, so that the end of the process does not try again and complain."""
+    """Drop what could not be written, so that the end of the process does not try again and print an error."""
     for stream in filter(None, (sys.stdout, sys.stderr)):
         try:
             stream.flush()
@@ -48,11 +49,11 @@ def abandon_output() -> None:
 
 
 class _Safe(io.TextIOBase):
-    """A text stream before another one."""
+    """A text stream that makes text printable and hands it to another stream."""
 
     def __init__(self, stream: TextIO) -> None:
         self.rich_proxied_file = stream
-        """Where rich writes its colours: what stands between them is made printable before, by `report.terminal`."""
+        """Rich writes here directly, colours included; `report.terminal` has made its text printable before."""
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="gemma4")
 

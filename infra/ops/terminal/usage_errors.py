@@ -55,7 +55,7 @@ _OPTIONS = {
 
 
 def usage_fault(error: TyperException, words: Sequence[str]) -> Fault:
-    """The fault behind an error of the command line's parser; `words` are what was typed."""
+    """Return the fault behind an error of the command line's parser; `words` are what was typed."""
     context = getattr(error, "ctx", None)
     command = context.command_path if context else " ".join(["gemma4", *words[:1]])
     stacks = _stacks()
@@ -137,7 +137,7 @@ def _bad_value(error: Any, words: Sequence[str]) -> Fault:
 
 
 def _typed(key: str, words: Sequence[str]) -> str:
-    """What stands after an option, the last time that it was typed."""
+    """Return what stands after an option, where it was typed last."""
     value = ""
     for word, following in zip(words, [*words[1:], ""], strict=True):
         if word == key:
@@ -148,7 +148,7 @@ def _typed(key: str, words: Sequence[str]) -> str:
 
 
 def _good(value: str, param: Any) -> str:
-    """What a value may have meant: 32768 for 32k; else the default, or 2."""
+    """Return what a value may have meant: 32768 for 32k; else the default of the option, else 2."""
     if found := re.fullmatch(r"(\d{1,6})k", value.lower()):
         return str(1024 * int(found[1]))
     return str(getattr(param, "default", None) or 2)

@@ -16,7 +16,7 @@ from infra.errors import Fault
 from infra.planning.memory.verdict import Verdict
 from infra.planning.plan import Plan
 from infra.planning.report.next_steps import next_command, steps_before_up
-from infra.planning.report.rows import BAD, GOOD, WARNING, quota_amount, then, title, who_set
+from infra.planning.report.rows import BAD, GOOD, WARNING, quota_amount, start_remark, title, who_set
 from infra.planning.report.terminal import unbroken
 from infra.planning.units import (
     Band,
@@ -48,10 +48,10 @@ def first_screen(plan: Plan, width: int) -> list[Text]:
     room = MOST_LINES - len(lines) - sum(1 + step.plain.count("\n") for step in steps) - 1
     for number in range(len(rows) - 1, 0, -1):  # what stands first counts most: it is shortened last
         if width >= COLUMNS and sum(map(len, rows)) + bool(plan.warnings) > room:
-            rows[number] = _cut(rows[number], 1)
+            rows[number] = _cut(rows[number], 1, width)
     lines += [line for row in rows for line in row]
     lines += _warned(plan, width, room - sum(map(len, rows)))
-    lines += _filled("More", _more(plan), width)
+    lines += _filled("More", f"--notes ({len(plan.notes)}), --command, --resources, --full; gemma4 explain WORD", width)
     return lines + steps
 
 
@@ -129,20 +129,16 @@ def _price(plan: Plan) -> str:
 def _start(plan: Plan) -> str:
     start = plan.startup
     from_zero = f"{_about(read_duration(start.from_zero.mid))} from zero {_band(start.from_zero, read_minutes)}"
-    return f"{from_zero}{then(plan, start.first_deploy.mid)}".replace("≈ ", f"≈{_NO_BREAK}")
+    return f"{from_zero}{start_remark(plan, start.first_deploy.mid)}".replace("≈ ", f"≈{_NO_BREAK}")
 
 
 def _quotas(plan: Plan) -> str:
-    """Return what counts at each place, and what a new project usually has where anybody knows."""
+    """Return what counts at each place, and what a new project usually has, where that is known."""
     places: dict[str, list[str]] = {}
     for need in plan.quotas:
         usual = "" if need.quota.default is None else f" (usual{_NO_BREAK}{need.quota.default:,g})"
         places.setdefault(need.place, []).append(_whole(quota_amount(need)) + usual)
     return "; ".join(f"{', '.join(amounts)} in {place}" for place, amounts in places.items())
-
-
-def _more(plan: Plan) -> str:
-    return f"--notes ({len(plan.notes)}), --command, --resources, --full; gemma4 explain WORD"
 
 
 def step_lines(plan: Plan) -> Iterator[Text]:
@@ -185,12 +181,12 @@ def _refused(plan: Plan, width: int, room: int) -> list[Text]:
 
 def _refusal(plan: Plan, fault: Fault, width: int, room: int) -> list[Text]:
     """Return one refusal in at most `room` lines, the last of them what to write."""
-    fix = _cut(_filled("Instead", fault.fix or f"See: gemma4 explain {fault.key}", width), room - 2)
+    fix = _cut(_filled("Instead", fault.fix or f"See: gemma4 explain {fault.key}", width), room - 2, width)
     who = who_set(plan, fault.key)
     whole = _filled("Refused", f"{fault.key}: {fault.fact} {fault.consequence}".rstrip() + who, width, BAD)
     if len(whole) + len(fix) > room:
         whole = _filled("Refused", f"{fault.key}: {fault.fact}{who}", width, BAD)
-    return _cut(whole, room - len(fix)) + fix
+    return _cut(whole, room - len(fix), width) + fix
 
 
 def _filled(name: str, said: str, width: int, style: str = "", *, indent: int = _LABELS) -> list[Text]:
@@ -210,16 +206,16 @@ _BAND = rf"\(±[^() ]*\)|\([^() ]*{_NO_BREAK}[^() ]*\)"
 
 def _clipped(name: str, said: str, width: int) -> Text:
     """Return the first line of what is to be said."""
-    return _cut(_filled(name, said, width, WARNING), 1)[0]
+    return _cut(_filled(name, said, width, WARNING), 1, width)[0]
 
 
-def _cut(lines: Sequence[Text], most: int) -> list[Text]:
-    """Return the first lines; where some are left out, the last one ends with a sign for it, after a whole word."""
+def _cut(lines: Sequence[Text], most: int, width: int) -> list[Text]:
+    """Return the first lines. Where some are left out, the last one ends with … after a whole word."""
     if len(lines) <= most:
         return list(lines)
     kept = list(lines[:most])
     last = kept[-1]
-    if len(last.plain) > 78:
+    if len(last.plain) > width - 2:
         last.right_crop(len(last.plain) - last.plain.rindex(" "))
     last.append(" …")
     return kept

@@ -31,13 +31,13 @@ VERDICTS = {"fits": GOOD, "tight": WARNING, "refused": BAD}
 
 
 def title(plan: Plan) -> str:
-    """What is served, on what, and where."""
+    """Return what is served, on what, and where."""
     place = plan.zone or plan.region
     return f"{plan.model.title} on {plan.accelerator.title}, {place}"
 
 
 def plan_rows(plan: Plan) -> list[Row]:
-    """Subject and lines, in reading order; command, resources and notes stand apart.
+    """Return subjects with their lines, in reading order. Command, resources and notes are not among them.
 
     A refused plan has no server, so no capacity, speed or price: only where its memory would go.
     """
@@ -71,7 +71,7 @@ def who_set(plan: Plan, key: str) -> str:
 
 
 def wrapper_lines(plan: Plan) -> list[str]:
-    """What stands before the command in its container, as a comment of the shell; nothing on TPU."""
+    """Return what runs before the command in its container, as a comment of the shell; empty on TPU."""
     if not plan.command.wrapper:
         return []
     choice = plan.settings.serving.cuda_compatibility
@@ -79,7 +79,7 @@ def wrapper_lines(plan: Plan) -> list[str]:
 
 
 def command_lines(plan: Plan) -> list[str]:
-    """Environment and command line as a shell would take them, one flag a line."""
+    """Return environment and command line as a shell takes them, one flag on each line."""
     environment = [f"{name}={shlex.quote(value)}" for name, value in plan.command.env.items()]
     words = list(plan.command.argv)
     head, rest = words[:3], words[3:]
@@ -94,7 +94,7 @@ def command_lines(plan: Plan) -> list[str]:
 
 
 def resource_lines(resources: ResourceList) -> list[str]:
-    """One line a component: its own children, equal types folded together."""
+    """Return one line for each component, with its own children."""
     rows = sorted(resources.rows, key=lambda row: row.component)
     lines = []
     for component, members in itertools.groupby(rows, key=lambda row: row.component):
@@ -194,20 +194,20 @@ def _speed(plan: Plan) -> Iterator[str]:
 def _start(plan: Plan) -> Iterator[str]:
     start = plan.startup
     spread = read_spread(start.from_zero, read_minutes)
-    yield f"≈ {read_duration(start.from_zero.mid)} from zero {spread}{then(plan, start.first_deploy.mid)}"
+    yield f"≈ {read_duration(start.from_zero.mid)} from zero {spread}{start_remark(plan, start.first_deploy.mid)}"
     if (probe := plan.deployment.startup_probe) is not None:
         yield f"the probe allows {read_duration(probe.window_s)}: GET {probe.path} every {probe.period_s} s"
 
 
-def then(plan: Plan, seconds: float) -> str:
-    """Return what else is to be said of a start, which is known to take `seconds` the first time."""
+def start_remark(plan: Plan, seconds: float) -> str:
+    """Return the end of the sentence about a start: what it waits for, or how many `seconds` the first one takes."""
     if plan.platform.waits_for_capacity:
         return ", once capacity is granted"
     return f", ≈ {read_duration(seconds)} the first time"
 
 
 def _quotas(plan: Plan) -> Iterator[str]:
-    """The devices in a line, then what else counts; a place is named where it is another than before."""
+    """Yield the quota of the devices, then the others in one line. A place is named only where it differs from the first."""
     first, *rest = plan.quotas
     yield _quota(first, first.place)
     if rest:

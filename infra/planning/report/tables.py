@@ -14,7 +14,7 @@ Cell = str | Text
 
 @dataclass(frozen=True)
 class Column:
-    """A column and what may happen to it where the table is too wide."""
+    """A column, and what may happen to it where the table is too wide."""
 
     name: str
     """Its head; a line break within makes a head of two lines."""
@@ -28,7 +28,7 @@ class Column:
 
 @dataclass(frozen=True)
 class FittedTable:
-    """Rows of cells under `columns`. What is left out is named below the table."""
+    """Rows of cells under `columns`. Columns that are not shown are named below the table."""
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[Cell]]

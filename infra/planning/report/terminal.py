@@ -1,4 +1,4 @@
-"""Where text goes: a terminal in its own width and colours, anything else in a fixed width, plain."""
+"""Printing: to a terminal in its own width and colours, to anything else as plain text in a fixed width."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _print(console: Console, parts: Iterable[RenderableType]) -> None:
 
 @dataclass(frozen=True)
 class _Printable:
-    """A part whose text holds nothing that a terminal would obey; its colours stay."""
+    """A part whose text cannot steer the terminal: such characters are spelled out, its colours stay."""
 
     part: RenderableType
 
