@@ -68,6 +68,13 @@ PRICES = (
     Figure("$ until the slices end", ("cost", "usdPerRun"), _usd, -1),
     Figure(
         "$/M output tokens",
+        ("cost", "usdPerMillionOutputTokens", "plannedWithNewPrompts", "mid"),
+        lambda value, plan: f"≈ {read_usd(value)}{_running(plan)}",
+        -1,
+        (_PROMPT, _ANSWER),
+    ),
+    Figure(
+        "$/M output tokens, prompts cached",
         ("cost", "usdPerMillionOutputTokens", "planned", "mid"),
         lambda value, plan: f"≈ {read_usd(value)}{_running(plan)}",
         -1,
@@ -93,13 +100,20 @@ FIGURES = (
     Figure("Requests at once", ("speed", "planned", "requests"), lambda value, _: f"{value:,}"),
     Figure(
         "Speed alone",
-        ("speed", "alone", "tokensPerSecond", "mid"),
+        ("speed", "alone", "withNewPrompts", "mid"),
         lambda value, _: f"≈ {read_rate(value)} tok/s",
         1,
         (_PROMPT, _ANSWER),
     ),
     Figure(
         "Speed as planned",
+        ("speed", "planned", "withNewPrompts", "mid"),
+        lambda value, plan: f"≈ {read_rate(value)} tok/s{_running(plan)}",
+        1,
+        (_PROMPT, _ANSWER),
+    ),
+    Figure(
+        "Speed as planned, prompts cached",
         ("speed", "planned", "tokensPerSecond", "mid"),
         lambda value, plan: f"≈ {read_rate(value)} tok/s{_running(plan)}",
         1,

@@ -292,7 +292,7 @@ class TestAFigure:
             assert re.sub(r" \([+−×].*\)$| with .*$", "", told) in shown, subject
 
     def test_has_the_percentage_of_what_is_not_rounded(self) -> None:
-        change = by_subject(data("v6e1"), data("v6e1", serving__maxNumSeqs=200))["$/M output tokens"]
+        change = by_subject(data("v6e1"), data("v6e1", serving__maxNumSeqs=200))["$/M output tokens, prompts cached"]
         percent = 100 * (change.new / change.old - 1)
         assert change.before.startswith("≈ $0.023 with")
         assert change.after.endswith(f"({percent:+.0f} %)")
