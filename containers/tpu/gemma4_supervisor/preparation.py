@@ -27,9 +27,9 @@ PLACES = ("image", "address", "weights", "token")
 
 
 class Preparation(threading.Thread):
-    """Calls `done` with a Run that can be started, and `trouble` after each failed try, once the status has it.
+    """Calls `done` with a run that can be started, and `trouble` after each failed try, once the status has it.
 
-    With `known`, this is a restart: what was fetched for that Run before is used again, so that it works without network.
+    With `known`, this is a restart: what was fetched for that run before is used again, so that it works without network.
     """
 
     def __init__(

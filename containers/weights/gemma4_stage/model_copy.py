@@ -91,7 +91,7 @@ def _newer_commit(request: CopyRequest, hub: Hub, revision: str) -> str:
     try:
         now, _ = hub.listing(request.revision)
     except Failure as failure:  # what is there is whole and will be served: not worth a failed job
-        log("WARNING", f"Whether {request.revision} has moved is not known: {failure}", event="retry")
+        log("WARNING", f"It is not known whether {request.revision} has moved: {failure}", event="retry")
         return ""
     if now == revision:
         return ""
