@@ -22,7 +22,7 @@ help: ## list what there is to run
 plan: $(VENV)/.run ## plan a stack, offline: make plan STACK=v6e4 ARGS='--full'
 	@$(BIN)/gemma4 plan $(STACK) $(ARGS)
 
-test: $(VENV)/.dev ## run all tests, three minutes; what lacks a tool is skipped
+test: $(VENV)/.dev ## run all tests, some minutes; what lacks a tool is skipped
 	@$(BIN)/python -m pytest -q $(ARGS)
 
 check: $(VENV)/.dev ## check format, lint, types, and which room imports which
