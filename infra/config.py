@@ -16,7 +16,7 @@ from infra.planning.settings.stackfile import NAMESPACE, split_config
 
 
 def load() -> tuple[Plan, Secrets]:
-    """The plan of the current stack and its secrets.
+    """Return the plan of the current stack and its secrets.
 
     Raises SettingsError for what cannot be read, RefusedError for what cannot work or cannot be deployed yet.
     """
@@ -32,7 +32,7 @@ def load() -> tuple[Plan, Secrets]:
 
 
 def _marked(key: str, value: Any) -> Any:
-    """A secret's place without its value, as the stack file shows it: a plan reads none."""
+    """Return a value as the stack file shows it: of a secret only that there is one, since a plan reads none."""
     return {"secure": ""} if key.startswith(f"{NAMESPACE}:") and is_config_secret(key) else value
 
 

@@ -1,5 +1,8 @@
 """Components: one noun each, built from a Plan. They decide nothing.
 
+shared/ is what every platform builds from; each platform has a folder of its own, whose deploy.py is called by
+infra/stack.py.
+
 pulumi_gcp loads a module at the first look into it, and while that goes on another thread finds the module empty.
 Pulumi resolves resources in several threads, so whatever the components use is looked into here, by one.
 """

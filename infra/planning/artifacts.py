@@ -20,7 +20,7 @@ class ImageRef:
     upstream: str
     """Reference at its origin, with tag or digest."""
     pull: str
-    """Reference that the platform pulls: through our Artifact Registry repository, or the upstream itself."""
+    """Reference that the platform pulls: through the stack's Artifact Registry repository, or the upstream itself."""
     pinned: bool
     vllm_version: str | None = None
     """As the catalog or the name says; None where neither does, and for images without vLLM."""
@@ -71,7 +71,7 @@ def images_of(
 
 
 def weights_of(settings: Settings, model: Model, assistant: Assistant | None, facts: Catalog) -> tuple[WeightSet, ...]:
-    """The model's checkpoint, then its assistant's where one drafts."""
+    """Return the model's checkpoint, then its assistant's where one drafts."""
     revisions = facts.lock.models
     own = settings.weights.revision or revisions.get(model.id)
     sets = [_weight_set(model.hub_id, own, model.checkpoint_bytes)]
@@ -82,7 +82,7 @@ def weights_of(settings: Settings, model: Model, assistant: Assistant | None, fa
 
 
 def unpinned(images: Mapping[str, ImageRef], weights: Iterable[WeightSet]) -> list[str]:
-    """What may be something else tomorrow, in words."""
+    """Return what may be something else tomorrow, in words."""
     loose = [f"image {image.upstream}" for image in images.values() if not image.pinned]
     return loose + [f"weights {one.hub_id}@{one.revision}" for one in weights if not one.pinned]
 

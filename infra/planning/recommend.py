@@ -1,4 +1,4 @@
-"""What the catalog could serve for a need: every model on every machine, planned like a stack file, then ranked by price.
+"""Ranks what the catalog could serve for a need: every model on every machine, planned like a stack file, then ranked by price.
 
 What is ranked is what is written: a candidate's plan is that of its own stack file, replicas included.
 """
@@ -88,7 +88,7 @@ class Candidate:
 
     @property
     def measured(self) -> Literal["speed", "ran", "no"]:
-        """Whether somebody measured the speed of these settings at such a load, or only ran them, or neither."""
+        """Return whether somebody measured the speed of these settings at such a load, or only ran them, or neither."""
         recipe = next((one for one in self.plan.recipes if one.measured_by), None)
         if recipe is None or not all(_as_measured(recipe.settings, *change) for change in self.changes.items()):
             return "no"
@@ -105,7 +105,7 @@ class Recommendation:
     cheapest: Candidate | None
     """Of those that cost more than the need allows; None where none does."""
     most_users: int
-    """About how many users the largest of the pairs that cannot hold all would hold, at the speed asked for; 0: none."""
+    """About how many users the largest pair holds, of those that cannot hold all at the speed asked for; 0: none."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def _wanted(need: Need, facts: Catalog) -> list[Model]:
 
 
 def _best(need: Need, model: Model, accelerator: Accelerator, facts: Catalog) -> Candidate | _Short:
-    """The first variant of a pair that meets the need, least altered first.
+    """Return the first variant of a pair that meets the need, least altered first.
 
     Else the cheapest of those that are only too dear, else why the last variant fell short.
     """
@@ -208,7 +208,7 @@ def _planned(model: Model, accelerator: Accelerator, changes: Mapping[str, Any],
 
 
 def _variants(need: Need, model: Model, accelerator: Accelerator, facts: Catalog) -> Iterator[dict[str, Any]]:
-    """What to write for a pair, least altered first: as it is, a smaller KV cache, smaller weights, each again with MTP.
+    """Yield what to write for a pair, least altered first: as it is, a smaller KV cache, smaller weights, each again with MTP.
 
     MTP only on GPU, where its gain was measured, and only where the model has a drafter.
     """
@@ -230,7 +230,7 @@ def _variants(need: Need, model: Model, accelerator: Accelerator, facts: Catalog
 
 
 def _staffed(need: Need, plan: Plan, changes: Mapping[str, Any], facts: Catalog) -> Candidate | _Short:
-    """The fewest replicas that hold all users at the speed asked for, planned as they would be written."""
+    """Return the fewest replicas that hold all users at the speed asked for, planned as they would be written."""
     reason = "cannot hold so many users"
     for replicas in range(1, plan.platform.most_replicas + 1):
         each = -(-need.users // replicas)
@@ -253,7 +253,7 @@ def _staffed(need: Need, plan: Plan, changes: Mapping[str, Any], facts: Catalog)
 
 
 def _scaling(plan: Plan, replicas: int, each: int) -> dict[str, Any]:
-    """What to write for so many replicas that run so many each; nothing where what stands there already does."""
+    """Return what to write for so many replicas that run so many requests each; nothing where the plan already does."""
     written: dict[str, Any] = {}
     if replicas > 1 or plan.server.max_num_seqs < each:
         written["serving.maxNumSeqs"] = each
@@ -263,7 +263,7 @@ def _scaling(plan: Plan, replicas: int, each: int) -> dict[str, Any]:
 
 
 def _most_users(need: Need, plan: Plan) -> int:
-    """About how many users all replicas hold at the speed asked for."""
+    """Return about how many users all replicas hold at the speed asked for."""
 
     def too_slow(each: int) -> bool:
         return plan.speed_model.tokens_per_second_at(each).per_stream.mid < need.floor
@@ -282,7 +282,7 @@ _AT_MOST = ("serving.maxModelLen", "serving.maxNumSeqs")
 
 
 def _as_measured(settings: Mapping[str, object], path: str, value: Any) -> bool:
-    """Whether a change leaves what was measured with `settings` of a recipe as it was."""
+    """Return whether a change leaves what was measured with `settings` of a recipe as it was."""
     measured = settings.get(path)
     if path.partition(".")[0] in _NOT_MEASURED:
         return True

@@ -41,6 +41,8 @@ E4B_ON_L4 = {"model": "gemma-4-e4b-it", "accelerator": "l4"}
 DIGEST = "sha256:" + "0a" * 32
 REVISION = "0b" * 20
 
+SUFFIXES = [end for one in PLATFORMS.values() for end in one.part_suffixes]
+
 
 def plan(base: Mapping[str, Any], **typed: Any) -> Plan:
     """The plan of a pair with dotted settings; `__` stands for the dot."""
@@ -662,7 +664,9 @@ class TestNotes:
 
 
 class TestNames:
-    @given(st.from_regex(r"[a-z0-9-]{1,40}", fullmatch=True).filter(lambda stack: not check_stack_name(stack)))
+    @given(
+        st.from_regex(r"[a-z0-9-]{1,40}", fullmatch=True).filter(lambda stack: not check_stack_name(stack, SUFFIXES))
+    )
     def test_every_account_id_is_one_that_google_takes(self, stack: str) -> None:
         names = names_of(stack, "my-project", None)
         for account in (names.prefix, names.stager, names.invoker):
@@ -680,12 +684,12 @@ class TestNames:
 
     @pytest.mark.parametrize("stack", ["L4", "l4_a", "-l4", "l4-", "l4.dev", "é", ""])
     def test_a_stack_that_cannot_be_part_of_a_name_is_bad_settings(self, stack: str) -> None:
-        assert check_stack_name(stack)
+        assert check_stack_name(stack, SUFFIXES)
         with pytest.raises(SettingsError, match="cannot be part of a cloud name"):
             make_plan(stack, L4)
 
     def test_a_stack_with_a_longer_name_than_a_label_takes_is_bad_settings(self) -> None:
-        assert check_stack_name("a" * 63) == []
+        assert check_stack_name("a" * 63, SUFFIXES) == []
         with pytest.raises(SettingsError, match="stack: its name has 64 characters"):
             make_plan("a" * 64, L4)
 
@@ -693,17 +697,17 @@ class TestNames:
     def test_a_stack_named_like_a_part_of_another_is_bad_settings(self, suffix: str) -> None:
         with pytest.raises(SettingsError, match=f"'v6e4{suffix}' ends in {suffix}, as a part of stack v6e4 does"):
             make_plan(f"v6e4{suffix}", L4)
-        assert not check_stack_name(f"{suffix[1:]}-v6e4")
+        assert not check_stack_name(f"{suffix[1:]}-v6e4", SUFFIXES)
 
     def test_no_two_stacks_share_an_account_or_a_subnet(self) -> None:
         stacks = [
             name for base in ("v6e4", "v6e4-a") for name in (base, f"{base}-tpu", f"{base}-gate", f"{base}-stage")
         ]
-        stacks = [name for name in stacks if not check_stack_name(name)]
+        stacks = [name for name in stacks if not check_stack_name(name, SUFFIXES)]
         used = [
             name
             for one in (names_of(stack, "my-project", None) for stack in stacks)
-            for name in (one.prefix, one.stager, one.invoker, one.gateway, one.slices)
+            for name in (one.prefix, one.stager, one.invoker, *map(one.part, SUFFIXES))
         ]
         assert len(used) == len(set(used))
 

@@ -1,0 +1,1 @@
+"""Cloud Run: deploy.py wires a stack, gpu_service.py is the service that serves."""

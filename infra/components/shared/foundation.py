@@ -51,7 +51,7 @@ class Foundation(pulumi.ComponentResource):
         self.register_outputs({"runtime": self.runtime.email, "invoker": self.invoker.email})
 
     def account(self, role: str, account_id: str, purpose: str) -> gcp.serviceaccount.Account:
-        """A service account of this stack without any role."""
+        """Return a service account of this stack without any role."""
         return gcp.serviceaccount.Account(
             f"{self._name}-{role}",
             account_id=account_id,
@@ -132,5 +132,5 @@ class Foundation(pulumi.ComponentResource):
 
 
 def _identity(made: pulumi.CustomResource) -> pulumi.Output[str]:
-    """What changes when `made` is made anew: an account keeps its name then, and with it all its grants keep theirs."""
+    """Return what changes when `made` is made anew: an account keeps its name then, and with it all its grants keep theirs."""
     return made.unique_id if isinstance(made, gcp.serviceaccount.Account) else made.id

@@ -1,4 +1,4 @@
-"""Where the serving image comes from: a remote repository that mirrors Docker Hub, or our own build.
+"""Where the serving image comes from: a remote repository that mirrors Docker Hub, or a build from containers/.
 
 The mirror needs no Docker to deploy. It pulls as nobody, or as a Docker Hub account whose token Artifact Registry reads from
 Secret Manager by itself: no value of it passes through here. A build needs a Docker engine where `pulumi up` runs; its
@@ -83,7 +83,7 @@ class Images(pulumi.ComponentResource):
     ) -> tuple[
         gcp.artifactregistry.RepositoryRemoteRepositoryConfigUpstreamCredentialsArgs | None, list[pulumi.Resource]
     ]:
-        """Credentials for Docker Hub, None without an account, and what the repository waits for."""
+        """Return credentials for Docker Hub, None without an account, and what the repository waits for."""
         registry, images = gcp.artifactregistry, self._plan.settings.images
         if images.docker_hub_user is None or images.docker_hub_secret is None:
             return None, foundation.apis

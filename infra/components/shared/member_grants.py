@@ -11,7 +11,7 @@ _SLUG_LENGTH = 40
 
 
 def by_name(members: Iterable[str], *, without: str = "") -> dict[str, str]:
-    """Members by the end of their grant's name, each once; `without` is granted elsewhere.
+    """Return the members by the end of their grant's name, each once; `without` is granted elsewhere.
 
     Two resources for one grant would be worse than none: deleting either takes the member's right away.
     """
@@ -21,7 +21,7 @@ def by_name(members: Iterable[str], *, without: str = "") -> dict[str, str]:
 
 
 def _name(member: str) -> str:
-    """A readable part, and a hash that tells apart what reads alike: `group-ml-example-com-1a2b3c4d`."""
+    """Return a readable part, and a hash that tells apart what reads alike: `group-ml-example-com-1a2b3c4d`."""
     same = member.lower() if member.startswith(_CASELESS) else member
     slug = re.sub(r"[^a-z0-9]+", "-", member.lower())[:_SLUG_LENGTH].strip("-")
     return f"{slug}-{hashlib.sha256(same.encode()).hexdigest()[:8]}"

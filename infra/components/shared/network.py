@@ -1,6 +1,6 @@
 """The stack's own VPC: one regional subnet with Private Google Access and no way in.
 
-A network of ours carries no firewall rule that allows ingress; what must be reachable says so itself.
+It carries no firewall rule that allows ingress: a component whose machines must be reached adds its own rule.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def subnetwork(
     place: SubnetPlace,
     after: Sequence[pulumi.Resource] = (),
 ) -> tuple[ComputeResource, list[pulumi.Resource]]:
-    """A subnet from which Google's APIs can be reached without an external address, and what its users depend on."""
+    """Return a subnet from which Google's APIs can be reached without an external address, and what its users depend on."""
     subnet = ComputeResource(
         "subnetwork",
         f"{prefix}-subnet",

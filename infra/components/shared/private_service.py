@@ -1,5 +1,5 @@
-"""What the Cloud Run services of both platforms share: private, named after the stack, called by those who were named,
-tried again by the next `up` where a revision failed, and watched while a new one starts."""
+"""What all Cloud Run services share, with a GPU or before other servers: private, named after the stack, called by those who
+were named, tried again by the next `up` where a revision failed, and watched while a new one starts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PrivateServiceArgs:
 
 
 def private_service(parent: pulumi.Resource, prefix: str, args: PrivateServiceArgs) -> gcp.cloudrunv2.Service:
-    """The service. Callers need `run.invoker`: see `callers`."""
+    """Return the service. Callers need `run.invoker`: see `callers`."""
     plan = args.plan
     retry = RevisionRetry(
         f"{prefix}-retry",
@@ -77,7 +77,7 @@ def private_service(parent: pulumi.Resource, prefix: str, args: PrivateServiceAr
 def callers(
     parent: pulumi.Resource, prefix: str, args: PrivateServiceArgs, service: gcp.cloudrunv2.Service
 ) -> list[pulumi.Resource]:
-    """The grants without which the service refuses everybody: the stack's own account's, and the configured members'."""
+    """Return the grants without which the service refuses everybody: the stack's own account's, and the configured members'."""
     own = args.invoker
     names = args.plan.names
     others = by_name(args.plan.settings.access.invokers, without=f"serviceAccount:{names.email(names.invoker)}")
@@ -97,10 +97,10 @@ def callers(
 
 
 def mark_of(template: Any, after: str | None) -> str:
-    """A name for what a revision is asked to be, the same for the same template until one of it has failed."""
+    """Return a name for what a revision is asked to be, the same for the same template until one of it has failed."""
     return hashlib.sha256(json.dumps([template, after or ""], default=_given, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _given(arguments: object) -> Mapping[str, Any]:
-    """What an arguments class of the SDK was given."""
+    """Return what an arguments class of the SDK was given."""
     return vars(arguments)

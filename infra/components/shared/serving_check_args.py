@@ -23,7 +23,7 @@ def serving_check_args(
     log: Mapping[str, pulumi.Input[str]],
     path: str = "",
 ) -> ServingCheckArgs:
-    """Inputs of the check of one server; `path` selects a slice behind a gateway."""
+    """Return the arguments of the check of one server; `path` selects a slice behind a gateway."""
     kv = plan.kv_tokens
     return ServingCheckArgs(
         url=url,

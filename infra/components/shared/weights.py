@@ -1,4 +1,4 @@
-"""The weights' bucket and the job that fills it from Hugging Face, or somebody's bucket that is filled already.
+"""The weights' bucket and the job that fills it from Hugging Face, or an existing bucket that is filled already.
 
 The server may only read the bucket; the job that writes it runs as an account of its own, the only one that may read
 the Hugging Face token.
@@ -187,6 +187,6 @@ def _file_of(archive: bytes) -> str:
 
 
 def stage_arguments(plan: Plan, weights: WeightSet) -> list[str]:
-    """Command line of the staging job for one checkpoint."""
+    """Return the command line of the staging job for one checkpoint."""
     destination = f"gs://{plan.names.bucket}/{weights.prefix}"
     return ["--repo", weights.hub_id, "--revision", weights.revision, "--destination", destination]

@@ -15,7 +15,7 @@ from infra.components.tpu.slice_metadata import slice_metadata
 from infra.components.tpu.slice_network import SliceNetwork, SliceNetworkArgs
 from infra.components.tpu.tpu_slice import TpuSlice, TpuSliceArgs
 from infra.planning.plan import Plan
-from infra.planning.platforms.tpu.slices import SlicesPlan
+from infra.planning.platforms.tpu.slices import GATEWAY, SlicesPlan
 
 
 def deploy(plan: Plan, secrets: Secrets) -> Outputs:
@@ -54,7 +54,7 @@ def deploy(plan: Plan, secrets: Secrets) -> Outputs:
         GatewayArgs(
             plan=plan,
             gateway=slices.gateway,
-            account=foundation.account("gateway", plan.names.gateway, "forwards requests; has no role"),
+            account=foundation.account("gateway", plan.names.part(GATEWAY), "forwards requests; has no role"),
             invoker=foundation.invoker,
             network=network,
             addresses=addresses,

@@ -49,7 +49,7 @@ class Rollout(pulumi.ComponentResource):
                 ServingSpecArgs(
                     project=args.plan.names.project,
                     zone=one.zone,
-                    node_id=args.plan.names.slice(slice_name),
+                    node_id=args.plan.names.member(slice_name),
                     instance=one.instance,
                     metadata=with_log(args.metadata, args.plan, slice_name, one.zone),
                 ),
@@ -70,7 +70,7 @@ class Rollout(pulumi.ComponentResource):
             url=self._args.gateway.service.uri,
             path=f"/slices/{slice_name}",
             generation=one.instance,
-            log={"kind": "slice", "name": self._args.plan.names.slice(slice_name), "location": one.zone},
+            log={"kind": "slice", "name": self._args.plan.names.member(slice_name), "location": one.zone},
         )
         waits = one.instance.apply(lambda instance: "" if instance else "it waits for capacity")
         return replace(inputs, skipped=inputs.skipped or waits)

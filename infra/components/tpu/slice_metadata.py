@@ -21,7 +21,7 @@ LOG = "gemma4-log"
 def slice_metadata(
     plan: Plan, image: pulumi.Output[str], token_secret: pulumi.Output[str] | None
 ) -> Mapping[str, pulumi.Input[str]]:
-    """Attributes by name. The specification is an output where the image's digest or the secret's name is one.
+    """Return the attributes by name. The specification is an output where the image's digest or the secret's name is one.
 
     containers/archive.py packs the supervisor. It is run rather than imported: containers/ is not part of this package.
     """
@@ -39,7 +39,7 @@ def slice_metadata(
 def with_log(
     metadata: Mapping[str, pulumi.Input[str]], plan: Plan, slice_name: str, zone: str
 ) -> Mapping[str, pulumi.Input[str]]:
-    """The attributes of one slice: those of all, and under which names it writes to Cloud Logging."""
-    source = LogSource.slice(plan.names.slice(slice_name), zone)
+    """Return the attributes of one slice: those of all, and under which names it writes to Cloud Logging."""
+    source = LogSource.slice(plan.names.member(slice_name), zone)
     place = {"project_id": plan.names.project, **source.resource_labels, "stack": plan.stack, "slice": slice_name}
     return {**metadata, LOG: json.dumps(place)}

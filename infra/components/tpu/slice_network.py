@@ -1,4 +1,4 @@
-"""Where TPU slices live: a subnet of their own beside the gateway's, into which only the gateway may knock.
+"""Where TPU slices live: a subnet of their own beside the gateway's, which only the gateway may reach.
 
 There is no way out but to Google's APIs, unless the weights come from Hugging Face: then there is a NAT. There is no way
 in to a shell, unless `tpu.iapSsh` asks for one: then Google's proxy, which knows who comes, may reach the port of ssh.
@@ -13,7 +13,7 @@ import pulumi
 from infra.components.shared.compute_resource import ComputeResource
 from infra.components.shared.network import Network, SubnetPlace, subnetwork
 from infra.planning.plan import Plan
-from infra.planning.platforms.tpu.slices import SlicesPlan
+from infra.planning.platforms.tpu.slices import SLICES, SlicesPlan
 from infra.planning.server.command import PORT
 
 IAP_RANGE, SSH_PORT = "35.235.240.0/20", 22
@@ -40,7 +40,7 @@ class SliceNetwork(pulumi.ComponentResource):
         super().__init__("gemma4:components:SliceNetwork", name, {}, opts)
         self._name, self._plan, self._region = name, args.plan, args.slices.region
         self._vpc = args.network.network
-        self.tag = args.plan.names.slices
+        self.tag = args.plan.names.part(SLICES)
         place = SubnetPlace(self.tag, self._region, args.slices.subnet_cidr)
         # After the gateway's: a range that cannot change is refused there, before a slice would be given up for it.
         self.subnet, cleanup = subnetwork(self, name, args.plan, self._vpc, place, after=args.network.ready)

@@ -19,7 +19,7 @@ STOP_SPARE_S = 15
 
 
 def serving_spec(plan: Plan, *, image: str, token_secret: str | None) -> str:
-    """The specification of a plan. `image` is the reference that the machine pulls, by digest where it was built here;
+    """Return the specification of a plan. `image` is the reference that the machine pulls, by digest where it was built here;
     `token_secret` is the full name of the secret with the Hugging Face token, None where the weights are in a bucket.
     """
     spec: dict[str, Any] = {
@@ -42,7 +42,7 @@ def serving_spec(plan: Plan, *, image: str, token_secret: str | None) -> str:
 
 
 def _shutdown_s(argv: Sequence[str]) -> int:
-    """What the command gives requests to finish; vLLM's default where `vllmArgs` took the flag out."""
+    """Return the seconds that the command gives requests to finish; vLLM's default where `vllmArgs` took the flag out."""
     return int(argv[argv.index("--shutdown-timeout") + 1]) if "--shutdown-timeout" in argv else 0
 
 
@@ -57,6 +57,6 @@ def _weights(plan: Plan) -> list[dict[str, str]]:
 
 
 def _registry(image: str) -> str:
-    """Host to log in to; empty where the image is public and not in a registry of Google's."""
+    """Return the host to log in to; empty where the image is public and not in a registry of Google's."""
     name = parse_image_name(image)
     return name.host if name.on_google else ""

@@ -48,7 +48,7 @@ class TpuSlice(pulumi.ComponentResource):
     def __init__(self, name: str, args: TpuSliceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gemma4:components:TpuSlice", name, {}, opts)
         self._name, self._args, self._slices = name, args, args.slices
-        self._names, self._id = args.plan.names, args.plan.names.slice(args.slice)
+        self._names, self._id = args.plan.names, args.plan.names.member(args.slice)
         node = self._node(self._queued())
         self.address, self.instance, self.zone = node.address, node.instance, args.slices.zone
         self.register_outputs({"address": self.address})
@@ -90,9 +90,9 @@ class TpuSlice(pulumi.ComponentResource):
         return with_log(self._args.metadata, self._args.plan, self._args.slice, self._slices.zone)
 
     def _behind(self) -> str:
-        """The queue entry of the first slice, for a further one; else nothing."""
+        """Return the queue entry of the first slice, for a further one; empty for the first."""
         first = self._slices.names[0]
-        return "" if self._args.slice == first else self._names.slice(first)
+        return "" if self._args.slice == first else self._names.member(first)
 
     def _node(self, queued: TpuQueuedResource) -> TpuNode:
         return TpuNode(

@@ -42,7 +42,7 @@ def find_orphans(session: GoogleSession, plan: Plan, slices: SlicesPlan, zones: 
         found, gaps = list_queued_resources(session, lambda: dict.fromkeys((slices.zone, *zones)))
     except GoogleError as error:
         return Orphans((), (f"all zones: {error}",))
-    planned = {plan.names.slice(name) for name in slices.names}
+    planned = {plan.names.member(name) for name in slices.names}
     owned = [one for one in found if is_owned(one, plan.stack)]
     orphans = [one for one in owned if one.zone != slices.zone or one.id not in planned]
     return Orphans(tuple(_orphan(one, session, slices) for one in orphans), gaps)

@@ -58,7 +58,7 @@ def moment(seconds_since_1970: float) -> str:
 
 
 def _read_slice(zone: TpuZone, plan: Plan, slices: SlicesPlan, name: str) -> SliceStatus:
-    slice_id = plan.names.slice(name)
+    slice_id = plan.names.member(name)
     queued = zone.get(slice_id)
     if queued is None:
         return SliceStatus(name, slice_id)

@@ -48,7 +48,7 @@ def _parallelism(settings: Settings, accelerator: Accelerator) -> Iterator[Fault
 
 
 def check_idle_devices(settings: Settings, accelerator: Accelerator, usd_per_hour: float) -> Iterator[Fault]:
-    """A warning where fewer devices share the model than are paid for; `usd_per_hour` is the price of all of them."""
+    """Yield a warning where fewer devices share the model than are paid for; `usd_per_hour` is the price of all of them."""
     parallel, devices = settings.serving.tensor_parallel_size, accelerator.devices
     spread = any(flag_table().main_spelling(written) in _SPREADING for written in settings.vllm_args)
     if parallel is None or parallel >= devices or spread:
@@ -67,7 +67,7 @@ _SPREADING = ("--data-parallel-size", "--pipeline-parallel-size")
 
 
 def _like(accelerator: Accelerator, devices: int) -> list[str]:
-    """Accelerators with `devices` devices of the same kind on the same platform."""
+    """Return the accelerators with `devices` devices of the same kind on the same platform."""
     kind = (accelerator.platform, accelerator.bandwidth, devices)
     return [one.id for one in catalog().accelerators.values() if (one.platform, one.bandwidth, one.devices) == kind]
 
@@ -168,7 +168,7 @@ def _modalities(settings: Settings, architecture: Architecture, accelerator: Acc
 
 
 def _items(settings: Settings, architecture: Architecture, accelerator: Accelerator) -> Iterator[Fault]:
-    """Images and videos that one step must take whole and cannot."""
+    """Yield a refusal for images and videos that one step must take whole and cannot."""
     serving, does = settings.serving, implementation_of(accelerator)
     tokens, most = serving.vision_tokens or IMAGE_TOKENS, does.most_image_tokens
     if most is not None and tokens > most:
@@ -188,7 +188,7 @@ def _items(settings: Settings, architecture: Architecture, accelerator: Accelera
 
 
 def _overruled(settings: Settings, accelerator: Accelerator) -> Iterator[Fault]:
-    """Variables by which vLLM itself would choose the CUDA driver library, after the start of the container did."""
+    """Yield a refusal for variables by which vLLM would choose the CUDA driver library, after the container's start did."""
     for name in ("VLLM_ENABLE_CUDA_COMPATIBILITY", "VLLM_CUDA_COMPATIBILITY_PATH"):
         if name in settings.serving.env and implementation_of(accelerator).uses_cuda:
             fact = "is overruled by serving.cudaCompatibility, which decides when the container starts."

@@ -17,7 +17,7 @@ from infra.planning.settings.resolve import WRITTEN, Origin
 def without_effect(
     settings: Settings, platform: Platform[Any], accelerator: Accelerator, origins: Mapping[str, Origin]
 ) -> Iterator[Fault]:
-    """A warning for every key of the stack file or the command line that changes nothing, or not what it says."""
+    """Yield a warning for every key of the stack file or the command line that changes nothing, or not what it says."""
     for path, origin in origins.items():
         why = next(
             (why for key, why in platform.without_effect.items() if path == key or path.startswith(f"{key}.")), ""
@@ -50,7 +50,7 @@ _LIMITS = {
 def profile_without_effect(
     settings: Settings, origins: Mapping[str, Origin], knee: Callable[[Profile], Knee]
 ) -> Iterator[Fault]:
-    """A warning where somebody wrote a profile and gets what balanced gives: no recipe of the profile says anything, and
+    """Yield a warning where somebody wrote a profile and gets what balanced gives: no recipe of the profile says anything, and
     the number of running requests is set, or `knee`, the planner's choice by profile, is the same for both."""
     written = origins.get("profile") in WRITTEN and settings.profile != "balanced"
     if not written or Origin.PROFILE in origins.values():

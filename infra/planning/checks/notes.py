@@ -15,7 +15,7 @@ from infra.planning.units import read_rate, read_spread
 
 
 def access_notes(settings: Settings, model: Model) -> Iterator[str]:
-    """What is still to be set before the weights can be had, the check can ask, and anybody can call."""
+    """Yield what is still to be set before the weights can be had, the check can ask, and anybody can call."""
     if model.gated and settings.weights.source != "existing" and not (settings.hf_token or settings.hf_token_secret):
         yield f"{model.hub_id} is gated: pulumi config set --secret gemma4:hfToken, or set hfTokenSecret."
     if not settings.access.deployers:
@@ -28,7 +28,7 @@ def access_notes(settings: Settings, model: Model) -> Iterator[str]:
 
 
 def template_note(settings: Settings, accelerator: Accelerator) -> Iterator[str]:
-    """Which chat template tells the model about tools, where tools are on and nobody chose one."""
+    """Yield which chat template tells the model about tools, where tools are on and nobody chose one."""
     if settings.serving.tools and settings.serving.chat_template is None:
         other = (
             "serving.chatTemplate takes another by its path in the image"
@@ -42,7 +42,7 @@ def template_note(settings: Settings, accelerator: Accelerator) -> Iterator[str]
 
 
 def vision_note(settings: Settings) -> Iterator[str]:
-    """What a budget of image tokens that somebody chose means for the figures."""
+    """Yield what a budget of image tokens that somebody chose means for the figures."""
     tokens = settings.serving.vision_tokens
     if tokens is not None and settings.serving.modalities.image:
         yield (
@@ -53,7 +53,7 @@ def vision_note(settings: Settings) -> Iterator[str]:
 
 
 def kv_dtype_note(server: Server, tokens: int, unquantised: int) -> Iterator[str]:
-    """Whether an fp8 KV cache of `tokens` holds no more than the `unquantised` of bf16 in the same memory."""
+    """Yield a note where an fp8 KV cache of `tokens` holds no more than the `unquantised` of bf16 in the same memory."""
     if server.kv_cache_dtype.startswith("fp8") and 0 < tokens <= unquantised:
         yield (
             f"serving.kvCacheDtype: {server.kv_cache_dtype} saves nothing here: {tokens:,} tokens as with bf16, because a "
@@ -62,8 +62,10 @@ def kv_dtype_note(server: Server, tokens: int, unquantised: int) -> Iterator[str
 
 
 def idle_note(server: Server, knee: int, speed: SpeedModel, origin: Origin) -> Iterator[str]:
-    """Whether `knee` running requests, which would fit, make much more of the device than those of `server`, of which
-    there are so many by `origin`: what a recipe says cannot be left out."""
+    """Yield a note where `knee` running requests, which would fit, make much more of the device than those of `server`.
+
+    `origin` says who chose theirs: what a recipe says cannot be left out.
+    """
     if knee < 2 * server.max_num_seqs:
         return
     more, now = (speed.tokens_per_second_at(at).with_new_prompts for at in (knee, server.max_num_seqs))
@@ -76,7 +78,7 @@ def idle_note(server: Server, knee: int, speed: SpeedModel, origin: Origin) -> I
 
 
 def crowding(server: Server, held: int, tokens: int, most: int, speed: SpeedEstimate) -> Fault:
-    """The warning that `server` may run more requests of `tokens` tokens than the `held` that its KV cache holds.
+    """Return the warning that `server` may run more requests of `tokens` tokens than the `held` that its KV cache holds.
 
     `most` is the largest maxNumSeqs whose requests are all held.
     """

@@ -20,7 +20,7 @@ tokens a word."""
 
 
 def check_pace(model: SpeedModel, planned: Rate, server: Server) -> Iterator[Fault]:
-    """A warning where a stream is slower than reading, alone or with the planned number running, and what to choose."""
+    """Yield a warning where a stream is slower than reading, alone or with the planned number running, and what to choose."""
     alone = model.tokens_per_second_at(1)
     slowest = planned.per_stream.mid
     if slowest >= READING_SPEED:
@@ -44,14 +44,14 @@ def check_pace(model: SpeedModel, planned: Rate, server: Server) -> Iterator[Fau
 
 
 def _bearable(model: SpeedModel, requests: int) -> int:
-    """The largest number of running requests, halving from `requests`, at which a stream keeps up with reading."""
+    """Return the largest number of running requests, halving from `requests`, at which a stream keeps up with reading."""
     while requests > 1 and model.tokens_per_second_at(requests).per_stream.mid < READING_SPEED:
         requests //= 2
     return requests
 
 
 def _faster(model: SpeedModel, server: Server) -> Iterator[str]:
-    """The same server without CPU offload, the nearest other model and machine, where they fit and keep up with reading."""
+    """Yield the same server without offload, the nearest other model and machine, where they fit and keep up with reading."""
     for neighbours in (_without_offload(server), with_other_models(server), on_other_accelerators(server)):
         yield from _first_faster(model, neighbours)
 
@@ -70,5 +70,5 @@ def _first_faster(model: SpeedModel, neighbours: Iterator[Neighbour]) -> Iterato
 
 
 def _moved(model: SpeedModel, server: Server) -> SpeedModel:
-    """The speed of another server under the same requests, without speculation: its drafter may be another or none."""
+    """Return the speed of another server under the same requests, without speculation: its drafter may be another or none."""
     return replace(model, server=replace(server, speculation="none", speculative_tokens=0))

@@ -22,7 +22,7 @@ _NOT_VLLM = {"lmsysorg/sglang": "SGLang", "ollama/ollama": "Ollama"}
 
 
 def check_image(settings: Settings, accelerator: Accelerator) -> Findings:
-    """What is wrong or unknown about the image that `images.serving` names; nothing where the catalog chooses."""
+    """Return what is wrong or unknown about the image that `images.serving` names; nothing where the catalog chooses."""
     if settings.images.serving is None:
         return Findings()
     name = parse_image_name(settings.images.serving)
@@ -31,7 +31,7 @@ def check_image(settings: Settings, accelerator: Accelerator) -> Findings:
 
 
 def counted_version(image_version: str | None) -> str:
-    """The version whose arithmetic stands for an image's: its own within what was compared, else the nearest such one,
+    """Return the version whose arithmetic stands for an image's: its own within what was compared, else the nearest such one,
     and the flag table's where the image says none."""
     if image_version is None:
         return flag_table().version
@@ -112,6 +112,6 @@ def _published(device: Device) -> str:
 
 
 def _minor(version: str) -> int:
-    """The second number of a version; every 1.x is newer than all of 0.x."""
+    """Return the second number of a version; every 1.x is newer than all of 0.x."""
     major, minor = re.findall(r"\d+", version)[:2]
     return 1000 * int(major) + int(minor)

@@ -17,7 +17,10 @@ OWN_LABELS = ("app", "stack", "managed-by", "slice")
 
 def bad_settings(stack: str, settings: Settings) -> list[Fault]:
     """Return all faults found in the settings of `stack`."""
-    faults = [*check_stack_name(stack), *check_arguments(settings)]
+    faults = [
+        *check_stack_name(stack, (end for one in PLATFORMS.values() for end in one.part_suffixes)),
+        *check_arguments(settings),
+    ]
     if settings.hf_token and settings.hf_token_secret:
         fact = "is set together with hfToken."
         faults.append(

@@ -42,13 +42,13 @@ class GatewayPlan:
 
     @property
     def command(self) -> tuple[str, ...]:
-        """What the container runs instead of the image's entry point."""
+        """Return what the container runs instead of the image's entry point."""
         return ("sh", "-c", launch_script())
 
 
 def plan_gateway(
     slices: int, held_per_slice: int | None = None, request_timeout_s: int = REQUEST_TIMEOUT_MAX_S
 ) -> GatewayPlan:
-    """The gateway of so many slices, each of which may hold `held_per_slice` requests, running and waiting."""
+    """Return the gateway of so many slices, each of which may hold `held_per_slice` requests, running and waiting."""
     limit = min(slices * (held_per_slice or _HELD_PER_SLICE), MOST_IN_FLIGHT)
     return GatewayPlan(limit, concurrency=limit + _HEADROOM, request_timeout_s=request_timeout_s)

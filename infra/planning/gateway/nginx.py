@@ -1,4 +1,4 @@
-"""nginx's whole configuration for the gateway before the TPU slices, as a pure function.
+"""Renders nginx's whole configuration for the gateway before the TPU slices, as a pure function.
 
 Addresses of slices are known only while a stack is being deployed, so `render_nginx` takes plain data and is called
 with them then. The configuration follows one that ran against real vLLM servers, with these changes and their reasons:
@@ -30,7 +30,7 @@ ENV_NAME = "NGINX_CONF"
 SCRATCH = "/tmp"  # noqa: S108 - the only folder that the image's user may write; private to the container
 
 VPC_PATIENCE_S = 100
-"""After this, silence is no longer the VPC's: Direct VPC egress of a fresh instance passes nothing for 20 to 80 s."""
+"""After so long, silence no longer comes from the VPC: Direct VPC egress of a fresh instance passes nothing for 20 to 80 s."""
 
 _WAITED = "waited"
 _WAITING_RETRY_S = 60
@@ -48,7 +48,7 @@ def render_nginx(
     port: int = PORT,
     scratch: str = SCRATCH,
 ) -> str:
-    """The configuration for `slices`, by name the IPv4 address of each, blank while it has none.
+    """Return the configuration for `slices`, by name the IPv4 address of each, blank while it has none.
 
     A slice without an address takes no part in balancing and answers 503 under its own path; with no address at all the
     gateway is valid, ready, and answers 503 to everything. The text depends on the content of the mapping, not on its
@@ -88,7 +88,7 @@ def render_nginx(
 
 
 def launch_script(scratch: str = SCRATCH, *, patience_s: int = VPC_PATIENCE_S) -> str:
-    """Shell text that starts nginx on the configuration in the environment, and ends with its exit status.
+    """Return shell text that starts nginx on the configuration in the environment, and ends with its exit status.
 
     After `patience_s` a file lets the startup probe take silence for slices that have ended.
 
@@ -106,7 +106,7 @@ def launch_script(scratch: str = SCRATCH, *, patience_s: int = VPC_PATIENCE_S) -
 
 
 def _serving(slices: Mapping[str, str], server_port: int) -> dict[str, str]:
-    """By name, address and port of the slices that have an address."""
+    """Return, by name, address and port of the slices that have an address."""
     serving: dict[str, str] = {}
     for name, address in sorted(slices.items()):
         if not _NAME.fullmatch(name):
@@ -118,7 +118,7 @@ def _serving(slices: Mapping[str, str], server_port: int) -> dict[str, str]:
 
 
 def _names(serving: Mapping[str, str]) -> dict[str, str]:
-    """Who is to be found at each server: one name, or all that share it."""
+    """Return the names at each server: one, or all that share its address."""
     return {
         server: ",".join(name for name, own in serving.items() if own == server)
         for server in dict.fromkeys(serving.values())
@@ -144,7 +144,7 @@ def _waiting(message: str) -> str:
 
 
 def _answer(status: int, kind: str, message: str) -> str:
-    """An nginx `return` of an error in vLLM's own form."""
+    """Return an nginx `return` of an error in vLLM's own form."""
     body = json.dumps({"error": {"message": message, "type": kind, "param": None, "code": status}})
     return f"return {status} '{body}';"
 

@@ -149,6 +149,8 @@ class Platform(ABC, Generic[DeploymentT]):
     """The most replicas that a recommendation looks at."""
     images: ClassVar[tuple[str, ...]] = ()
     """Roles of the images that a stack needs here beside serving and staging."""
+    part_suffixes: ClassVar[tuple[str, ...]] = ()
+    """Ends of the names of accounts, subnets and tags that a stack has only here: no stack may be called so."""
     apis: ClassVar[tuple[str, ...]] = ()
     """Google APIs that a stack needs here beside those of every stack."""
     components: ClassVar[str] = ""

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from infra.catalog import catalog
+from infra.planning.names import LONGEST_SUFFIX
 from infra.planning.platforms.registry import PLATFORMS
 from tests.projects import ROOT
 
@@ -95,3 +96,8 @@ def test_every_platform_stands_in_its_own_folder() -> None:
         assert own(Path(*type(one).__module__.split(".")).with_suffix(".py"))
         if one.components:
             assert own(Path(*one.components.split(".")).with_suffix(".py"))
+
+
+def test_no_part_of_a_platform_has_a_longer_name_than_the_prefix_leaves_room_for() -> None:
+    for one in PLATFORMS.values():
+        assert all(len(suffix) <= LONGEST_SUFFIX for suffix in one.part_suffixes)

@@ -9,7 +9,7 @@ from infra.planning.settings.declarations import Settings
 
 
 def unseen_image_note(settings: Settings, image: ImageRef) -> Iterator[str]:
-    """That a slice is paid for before anybody knows whether its image exists: the catalog's tag is not pinned yet."""
+    """Yield that a slice is paid for before anybody knows whether its image exists: the catalog's tag is not pinned yet."""
     if settings.images.serving is None and settings.images.mode == "mirror" and not image.pinned:
         yield (
             f"Unverified: nobody has looked whether {image.upstream} exists, and a slice is paid for before its machine pulls "
@@ -19,7 +19,7 @@ def unseen_image_note(settings: Settings, image: ImageRef) -> Iterator[str]:
 
 
 def region_note(settings: Settings, region: str) -> Iterator[str]:
-    """What else moves with a zone that was chosen, unless the region is written out."""
+    """Yield what else moves with a zone that was chosen, unless the region is written out."""
     if settings.tpu.zone is not None and settings.region is None:
         yield (
             f"The region of gateway, images and weights follows tpu.zone. Write region: {region} before you look for "
@@ -28,7 +28,7 @@ def region_note(settings: Settings, region: str) -> Iterator[str]:
 
 
 def spot_note(settings: Settings) -> Iterator[str]:
-    """That nothing keeps a spot slice."""
+    """Yield that nothing keeps a spot slice."""
     if settings.tpu.provisioning == "spot":
         yield (
             "A spot slice may be taken back at any time, with the requests on it; the next `pulumi up` asks for another. "

@@ -17,6 +17,8 @@ from infra.planning.settings.cidr import neighbour
 from infra.planning.settings.declarations import Provisioning, Settings
 from infra.planning.units import parse_duration, read_duration, read_minutes, read_spread, read_usd
 
+GATEWAY, SLICES = "-gate", "-tpu"
+"""Ends of names: of the gateway's account; of the slices' subnet, and the tag by which the firewall knows them."""
 SLICE_NAMES = ("blue", "green", "red", "amber", "violet", "teal", "pink", "grey")
 """Names for slices that nobody named, as many as tpu.slices takes."""
 

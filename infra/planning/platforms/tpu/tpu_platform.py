@@ -14,7 +14,7 @@ from infra.planning.performance.startup import Stage, StartupEstimate, container
 from infra.planning.platforms.base import Draft, Place, Platform
 from infra.planning.platforms.tpu.slice_checks import check_slices, check_zone
 from infra.planning.platforms.tpu.slice_notes import region_note, spot_note, unseen_image_note
-from infra.planning.platforms.tpu.slices import SLICE_NAMES, SlicesPlan, limits_of, plan_slices
+from infra.planning.platforms.tpu.slices import GATEWAY, SLICE_NAMES, SLICES, SlicesPlan, limits_of, plan_slices
 from infra.planning.server.hosting import Hosting
 from infra.planning.server.server import Server
 from infra.planning.settings.declarations import Settings
@@ -52,6 +52,7 @@ class TpuPlatform(Platform[SlicesPlan]):
     without_metrics = ", and the slice's supervisor starts a server afresh that is only loaded"
     most_replicas = len(SLICE_NAMES)
     images = ("gateway",)
+    part_suffixes = (GATEWAY, SLICES)
     apis = ("secretmanager", "tpu")
     components = "infra.components.tpu.deploy"
 
