@@ -20,7 +20,7 @@ from infra.planning.settings.paths import known_paths
 from infra.planning.settings.stackfile import stack_names
 from tests import json_pages
 from tests.messages.transcript import transcript
-from tests.projects import ROOT
+from tests.projects import ROOT, bare_environment
 
 GOLDEN = ROOT / "tests" / "golden"
 README = ROOT / "README.md"
@@ -32,7 +32,7 @@ _BLOCK = re.compile(r"(<!-- written by make golden: ([a-z0-9 -]+) -->\n).*?(<!--
 
 
 def wanted() -> dict[Path, str]:
-    """The files and what they should hold."""
+    """Return the files that the program writes, and what each should hold now."""
     files = {GOLDEN / f"{name}.json": golden_plan(name) for name in stack_names(ROOT)}
     pages = {CONFIGURATION: configuration(), GLOSSARY_PAGE: glossary(), MESSAGES: transcript()}
     return {**files, **pages, **json_pages.pages(), README: readme(README.read_text("utf-8"))}
@@ -60,9 +60,9 @@ _HASH = re.compile(r"(?<=sha256:)[0-9a-f]{64}|(?<![-\w])[0-9a-f]{12}(?![-\w])|(?
 
 
 def output(*words: str) -> str:
-    """What a command line prints in the checkout, whatever the folder; it must end with 0 or with a refusal."""
+    """Return what a command prints in the checkout. It must end with 0 or with a refusal."""
     printed = io.StringIO()
-    with contextlib.chdir(ROOT), contextlib.redirect_stdout(printed):
+    with bare_environment(), contextlib.chdir(ROOT), contextlib.redirect_stdout(printed):
         code = run(words)
     if code not in (0, 3):
         raise SystemExit(f"gemma4 {' '.join(words)} ended with {code}")
@@ -70,7 +70,7 @@ def output(*words: str) -> str:
 
 
 def readme(text: str) -> str:
-    """The README with its marked blocks written anew."""
+    """Return the README with its marked blocks written anew."""
 
     def block(match: re.Match[str]) -> str:
         return f"{match[1]}{_BLOCKS[match[2]]()}\n{match[3]}"
@@ -99,7 +99,7 @@ _BLOCKS: Mapping[str, Callable[[], str]] = {"plan l4": _plan, "stacks": _stacks}
 
 
 def configuration() -> str:
-    """The reference of all settings, from the settings themselves."""
+    """Return the reference of all settings, made from the settings themselves."""
     return "\n".join(_configuration()) + "\n"
 
 
@@ -177,7 +177,7 @@ def glossary() -> str:
 
 
 def main() -> None:
-    """Write everything anew and say what changed."""
+    """Write every file anew and print which have changed."""
     files = wanted()
     stale = set(GOLDEN.glob("*.json")) - set(files)
     for path in sorted(stale):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import textwrap
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -74,6 +77,13 @@ def assert_has_its_form(words: Sequence[str], said: str) -> None:
     name = next((name for name in ANSWERS if tuple(name.split()) == tuple(words[: len(name.split())])), "")
     failed = isinstance(data, dict) and {*data} == {"schema", "verdict", "error", "faults"}
     (Failure if failed else ANSWERS[name]).model_validate_json(said, strict=True)
+
+
+def bare_environment(**variables: str) -> AbstractContextManager[Any]:
+    """Set an environment that holds nothing of this machine's but where its programs and temporary files are: neither a
+    terminal's width and colours nor anybody's credentials."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+    return mock.patch.dict(os.environ, {**kept, **variables}, clear=True)
 
 
 def write_stack(root: Path, body: str, *, name: str = "mine", model: str = "", accelerator: str = "") -> None:

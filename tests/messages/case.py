@@ -6,7 +6,6 @@ import atexit
 import contextlib
 import functools
 import io
-import os
 import shlex
 import shutil
 import tempfile
@@ -22,7 +21,7 @@ from infra.ops import google_access
 from infra.ops.cli import run
 from infra.ops.plan_inputs import plan_stack
 from infra.planning.settings.declarations import Settings
-from tests.projects import ROOT, Answer, assert_shown_safely
+from tests.projects import ROOT, Answer, assert_shown_safely, bare_environment
 
 TOKEN = "hf_" + "a1B2" * 8
 """What a token of Hugging Face looks like. `A-TOKEN` stands for it in the cases: no answer may repeat it."""
@@ -147,11 +146,10 @@ def _project() -> Path:
 @contextlib.contextmanager
 def _alone(folder: Path, env: Mapping[str, str]) -> Iterator[None]:
     """The project folder as the current one, in an environment that holds nothing of this machine's."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
     nobody = {api.variable: "https://127.0.0.1:9/" for api in Api}
     nobody |= {"NO_GCE_CHECK": "true", "CLOUDSDK_CONFIG": str(folder / "no-gcloud")}
     with (
-        mock.patch.dict(os.environ, {**kept, **nobody, **env}, clear=True),
+        bare_environment(**nobody, **env),
         mock.patch.object(google_access, "ONCE_MORE", Retry(attempts=2, first_s=0)),
         contextlib.chdir(folder),
     ):

@@ -38,7 +38,7 @@ Draw = Callable[[random.Random], Any]
 
 
 @dataclass(frozen=True)
-class Case:
+class DrawnStack:
     """A stack file's section and what is typed over it."""
 
     base: Mapping[str, Any]
@@ -61,7 +61,7 @@ class Tally:
     verdicts: dict[str, int] = field(default_factory=dict)
     fixes: int = 0
     """Fixes that were written and planned anew."""
-    faults: list[tuple[str, str, Case]] = field(default_factory=list)
+    faults: list[tuple[str, str, DrawnStack]] = field(default_factory=list)
     """Invariant, what was seen, and where."""
 
 
@@ -73,7 +73,7 @@ def run(seed: int, count: int) -> Tally:
     return tally
 
 
-def judge(one: Case, tally: Tally) -> None:
+def judge(one: DrawnStack, tally: Tally) -> None:
     """Plan a case and add what is broken to the tally."""
     tally.plans += 1
     try:
@@ -104,7 +104,7 @@ def judge(one: Case, tally: Tally) -> None:
 # --- cases --------------------------------------------------------------------------------------------------------------
 
 
-def case(source: random.Random) -> Case:
+def case(source: random.Random) -> DrawnStack:
     """A stack of the repository or a pair, with up to eight settings."""
     facts = catalog()
     if source.random() < 0.3:
@@ -112,7 +112,7 @@ def case(source: random.Random) -> Case:
     else:
         base = {"model": source.choice(list(facts.models)), "accelerator": source.choice(list(facts.accelerators))}
     paths = source.sample(sorted(POOL), source.randint(0, 8))
-    return Case(base, {path: POOL[path](source) for path in paths})
+    return DrawnStack(base, {path: POOL[path](source) for path in paths})
 
 
 def _one_of(*values: Any) -> Draw:
@@ -220,7 +220,7 @@ POOL: Mapping[str, Draw] = dict(_pool())
 # --- invariants of one plan ---------------------------------------------------------------------------------------------
 
 
-def refused_means_refusals(one: Case, plan: Plan) -> Iterator[str]:
+def refused_means_refusals(one: DrawnStack, plan: Plan) -> Iterator[str]:
     """The verdict, the refusals and the memory's own word agree."""
     if plan.refused != (plan.verdict is Verdict.REFUSED) or plan.refused != bool(plan.refusals):
         yield f"verdict {plan.verdict} with {len(plan.refusals)} refusals"
@@ -231,12 +231,12 @@ def refused_means_refusals(one: Case, plan: Plan) -> Iterator[str]:
         yield f"fits, and the cache may hold no more than {plan.largest_max_model_len.low:g}"
 
 
-def every_message_says_what_to_do(one: Case, plan: Plan) -> Iterator[str]:
+def every_message_says_what_to_do(one: DrawnStack, plan: Plan) -> Iterator[str]:
     """Every refusal and every warning has its fact and its fix."""
     yield from (f"no fix: {fault}" for fault in (*plan.refusals, *plan.warnings) if not (fault.fact and fault.fix))
 
 
-def no_quote_beyond_what_is_held(one: Case, plan: Plan) -> Iterator[str]:
+def no_quote_beyond_what_is_held(one: DrawnStack, plan: Plan) -> Iterator[str]:
     """Speed and price are of requests that may run and that the cache holds; more than that is warned of."""
     planned, held, most = plan.speed.planned.requests, plan.requests_held, plan.server.max_num_seqs
     if planned != plan.cost.planned_requests or planned > max(1, min(held, most)):
@@ -254,7 +254,7 @@ def no_quote_beyond_what_is_held(one: Case, plan: Plan) -> Iterator[str]:
         yield "the data quote other requests than the plan"
 
 
-def numbers_are_numbers(one: Case, plan: Plan) -> Iterator[str]:
+def numbers_are_numbers(one: DrawnStack, plan: Plan) -> Iterator[str]:
     """JSON without NaN, infinity or loss; bands rise; amounts of money are not negative."""
     data = as_json(plan)
     if json.loads(json.dumps(data, allow_nan=False)) != data:
@@ -276,7 +276,7 @@ def _fallen(value: Any, path: str) -> Iterator[str]:
             yield from _fallen(inner, path)
 
 
-def words_are_words(one: Case, plan: Plan) -> Iterator[str]:
+def words_are_words(one: DrawnStack, plan: Plan) -> Iterator[str]:
     """Text and comment render, in their width, without empty brackets, NaN or a negative size; no plan differs from itself."""
     lines = text(plan).splitlines()
     pasted = {f"  {line}" for line in command_lines(plan)}
@@ -297,7 +297,7 @@ def words_are_words(one: Case, plan: Plan) -> Iterator[str]:
 # --- invariants of a plan and its neighbours ----------------------------------------------------------------------------
 
 
-def more_never_costs_less(one: Case, plan: Plan) -> Iterator[str]:
+def more_never_costs_less(one: DrawnStack, plan: Plan) -> Iterator[str]:
     """Instances, kept instances, slices, the next larger machine of a family: the price never falls."""
     cost, scaling = plan.cost, plan.settings.scaling
     steps: list[dict[str, Any]]
@@ -321,7 +321,7 @@ def more_never_costs_less(one: Case, plan: Plan) -> Iterator[str]:
 _LARGER = {"v6e-1": "v6e-4", "v6e-4": "v6e-8", "g4-1": "g4-2", "g4-2": "g4-4", "g4-4": "g4-8"}
 
 
-def the_boundary_is_where_the_plan_says(one: Case, plan: Plan) -> Iterator[str]:
+def the_boundary_is_where_the_plan_says(one: DrawnStack, plan: Plan) -> Iterator[str]:
     """At the low end of the longest context the cache is no reason, at the high end no refusal, one token above it is."""
     band = plan.largest_max_model_len
     fixed = {
@@ -373,7 +373,7 @@ INVARIANTS = (
 # --- what the messages tell to write ------------------------------------------------------------------------------------
 
 
-def follow_fixes(one: Case, plan: Plan) -> tuple[int, list[str]]:
+def follow_fixes(one: DrawnStack, plan: Plan) -> tuple[int, list[str]]:
     """Write what each message tells to write: whatever else is then said, not the same again. Returns how many were."""
     followed, seen = 0, []
     for fault, refused in [(f, True) for f in plan.refusals] + [(f, False) for f in plan.warnings]:

@@ -14,7 +14,7 @@ from infra.planning.units import Band
 from tests.planning.plan_fuzz import (
     NOT_DRAWN,
     POOL,
-    Case,
+    DrawnStack,
     Tally,
     every_message_says_what_to_do,
     judge,
@@ -29,8 +29,8 @@ from tests.planning.plan_fuzz import (
     words_are_words,
 )
 
-L4 = Case({"model": "gemma-4-12b-it-qat-w4a16", "accelerator": "l4"}, {})
-V6E1 = Case({"model": "gemma-4-e4b-it", "accelerator": "v6e-1"}, {})
+L4 = DrawnStack({"model": "gemma-4-12b-it-qat-w4a16", "accelerator": "l4"}, {})
+V6E1 = DrawnStack({"model": "gemma-4-e4b-it", "accelerator": "v6e-1"}, {})
 
 
 def test_random_plans_keep_every_invariant() -> None:
@@ -50,7 +50,7 @@ def test_an_exception_that_is_not_for_users_breaks_an_invariant(monkeypatch: pyt
     def broken(*_: Any) -> Plan:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(Case, "planned", broken)
+    monkeypatch.setattr(DrawnStack, "planned", broken)
     tally = Tally()
     judge(L4, tally)
     assert [fault[0] for fault in tally.faults] == ["no foreign exception"]
@@ -91,7 +91,7 @@ class TestEachInvariantCanFail:
         ],
     )
     def test_a_price_that_falls_with_more_replicas_is_found(
-        self, case: Case, lines: str, falls: set[tuple[str, str]]
+        self, case: DrawnStack, lines: str, falls: set[tuple[str, str]]
     ) -> None:
         plan = case.plan()
         assert not list(more_never_costs_less(case, plan))
