@@ -1,7 +1,8 @@
 """Where a server runs: one object a platform, in a module or folder of its own, and one line in registry.py.
 
-Nothing outside asks which platform it is: it asks the platform. Read base.py first: `Platform` is what holds for every
-stack on it (what a location is, which settings do nothing there), `Deployment` is what one stack deploys and all that
-follows from it (prices, quotas). Then cloud_run/, tpu/ and compute_engine.py. How a platform's
-deployment becomes resources stands in infra/components/<platform>, what only its commands can ask in infra/ops/<platform>.
+Nothing outside asks which platform it is: it asks the platform. Read base.py first. `Platform` is what holds for every stack
+there: what a location is, what a server finds, the stages of a start, which settings do nothing, what is wrong. `Deployment`
+is what one stack deploys and what follows from it: prices, quotas, its rows in a report. Then cloud_run/, tpu/ and
+compute_engine.py. How a deployment becomes resources stands in infra/components/<platform>/deploy.py; what only one
+platform's commands can ask, in infra/ops/<platform>.
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from infra.catalog import Accelerator
+from infra.errors import CatalogError
 from infra.planning.platforms.base import Platform
 from infra.planning.platforms.cloud_run.cloud_run_platform import CloudRunPlatform
 from infra.planning.platforms.compute_engine import ComputeEnginePlatform
@@ -16,5 +17,8 @@ PLATFORMS: dict[str, Platform[Any]] = {
 
 
 def platform_of(accelerator: Accelerator) -> Platform[Any]:
-    """Return the platform that an accelerator is rented on."""
+    """Return the platform that an accelerator is rented on. Raises CatalogError for one that is not registered."""
+    if accelerator.platform not in PLATFORMS:
+        known = ", ".join(PLATFORMS)
+        raise CatalogError(f"accelerators.{accelerator.id} is on {accelerator.platform!r}, which is none of {known}")
     return PLATFORMS[accelerator.platform]

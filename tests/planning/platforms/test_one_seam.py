@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from infra.catalog import catalog
+from infra.errors import CatalogError
 from infra.planning.names import LONGEST_SUFFIX
-from infra.planning.platforms.registry import PLATFORMS
+from infra.planning.platforms.registry import PLATFORMS, platform_of
 from tests.projects import ROOT
 
 FOLDERS = {one.id.replace("-", "_") for one in PLATFORMS.values()}
@@ -101,3 +102,9 @@ def test_every_platform_stands_in_its_own_folder() -> None:
 def test_no_part_of_a_platform_has_a_longer_name_than_the_prefix_leaves_room_for() -> None:
     for one in PLATFORMS.values():
         assert all(len(suffix) <= LONGEST_SUFFIX for suffix in one.part_suffixes)
+
+
+def test_a_machine_on_a_platform_that_is_not_registered_is_a_fault_of_the_catalog() -> None:
+    lost = catalog().accelerator("l4").model_copy(update={"platform": "moon"})
+    with pytest.raises(CatalogError, match="is on 'moon', which is none of cloud-run"):
+        platform_of(lost)
