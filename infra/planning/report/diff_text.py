@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from infra.planning.report.change import SECTIONS, Change
 from infra.planning.report.diff import Comparison
+from infra.planning.report.rows import BAD, GOOD
+from infra.planning.report.tables import Column, FittedTable
 
 WIDEST = 72
 """Characters of a value; a longer one is cut in its middle, and stands whole in the JSON."""
-_SUBJECT = 36
-"""Characters of the first column that the others leave to it; a longer subject is folded where the terminal is narrow."""
-_TONES = {"better": "green", "worse": "red", "": ""}
+_TONES = {"better": GOOD, "worse": BAD, "": ""}
 
 
 def comparison_parts(comparison: Comparison, stack: str) -> Iterator[RenderableType]:
@@ -37,21 +36,18 @@ def comparison_parts(comparison: Comparison, stack: str) -> Iterator[RenderableT
         yield f"{rest} further figure{'s' if rest > 1 else ''} and words differ: --json lists them in `diff`."
 
 
-def _table(changes: list[Change] | tuple[Change, ...], before: str, after: str) -> Table:
+def _table(changes: Sequence[Change], before: str, after: str) -> FittedTable:
     """Return the changes as a table, a heading over each section and over the inputs of each resource."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
-    table.add_column("change", min_width=min(_SUBJECT, max(len(change.subject) for change in changes)), overflow="fold")
-    for column in (before, after):
-        table.add_column(column, overflow="fold")
+    rows: list[tuple[Text | str, str, Text | str]] = []
     section = resource = ""
     for change in changes:
         if change.section != section:
             section = change.section
-            table.add_row(Text(SECTIONS[section], style="bold"))
+            rows.append((Text(SECTIONS[section], style="bold"), "", ""))
         name, separator, path = change.subject.partition(": ")
         if separator and name != resource:
-            table.add_row(name)
+            rows.append((name, "", ""))
         resource = name if separator else ""
         old, new = change.brief(WIDEST)
-        table.add_row(f"  {path}" if separator else change.subject, Text(old), Text(new, style=_TONES[change.tone]))
-    return table
+        rows.append((f"  {path}" if separator else change.subject, old, Text(new, style=_TONES[change.tone])))
+    return FittedTable([Column(name, folds=True) for name in ("change", before, after)], rows)

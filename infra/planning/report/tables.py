@@ -42,7 +42,7 @@ class FittedTable:
                 yield from self._cards(options.max_width)
                 return
             kept.remove(max(spare, key=lambda index: self.columns[index].spare))
-        yield self._table(kept, least, gap)
+        yield self._table(kept, self._widths(console, kept, least, options.max_width - gap * (len(kept) - 1)), gap)
         if left_out := [_plain(column.name) for index, column in enumerate(self.columns) if index not in kept]:
             yield Text(f"Not shown at this width: {', '.join(left_out)}.", style="dim")
 
@@ -53,7 +53,20 @@ class FittedTable:
             return max(_LEAST_FOLDED, *map(len, heads))
         return max(console.measure(cell).maximum for cell in [*(row[index] for row in self.rows), *heads])
 
-    def _table(self, kept: Sequence[int], least: Sequence[int], gap: int) -> Table:
+    def _widths(self, console: Console, kept: Sequence[int], least: Sequence[int], room: int) -> list[int]:
+        """Return the width of each column: its own, or for those that fold an equal share of what the others leave."""
+        widths = list(least)
+        folding = [index for index in kept if self.columns[index].folds]
+        whole = {
+            index: console.measure(Text("\n".join(str(row[index]) for row in self.rows))).maximum for index in folding
+        }
+        room -= sum(least[index] for index in kept if index not in folding)
+        for left, index in zip(range(len(folding), 0, -1), sorted(folding, key=whole.__getitem__), strict=True):
+            widths[index] = max(least[index], min(whole[index], room // left))
+            room -= widths[index]
+        return widths
+
+    def _table(self, kept: Sequence[int], widths: Sequence[int], gap: int) -> Table:
         table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold")
         for index in kept:
             column = self.columns[index]
@@ -61,7 +74,7 @@ class FittedTable:
                 Text(column.name),
                 justify="right" if column.figures else "left",
                 vertical="bottom",
-                min_width=least[index],
+                width=widths[index],
                 overflow="fold",
                 no_wrap=not column.folds,
             )
@@ -77,7 +90,8 @@ class FittedTable:
                 for column, cell in zip(self.columns[1:], rest, strict=True)
                 if str(cell)
             ]
-            yield Text("\n".join(f"  {line}" for line in _filled(said, width - 2)))
+            if said:
+                yield Text("\n".join(f"  {line}" for line in _filled(said, width - 2)))
 
 
 _LEAST_FOLDED = 24

@@ -58,3 +58,14 @@ def test_words_of_a_file_are_no_markup() -> None:
 
 def test_text_folds_beside_its_name() -> None:
     assert shown(labelled([("next", "one two three")], 6), 16) == ["next    one two", "        three"]
+
+
+@pytest.mark.parametrize("width", [76, 80, 100])
+def test_several_columns_that_fold_keep_every_word_within_the_width(width: int) -> None:
+    words = [f"word{number}" for number in range(12)]
+    rows = [("a subject of the first column", " ".join(words), "16384 (command line)"), ("x", "y", " ".join(words))]
+    lines = shown(FittedTable([Column(name, folds=True) for name in ("change", "l4", "now")], rows), width)
+    assert max(map(len, lines)) <= width
+    assert all("\n".join(lines).count(word) >= 2 for word in words)
+    assert "(command" in "\n".join(lines)
+    assert "line)" in "\n".join(lines)
