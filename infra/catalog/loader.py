@@ -104,12 +104,12 @@ class Catalog:
 
     @property
     def peaks(self) -> Mapping[tuple[str, str], Peak]:
-        """By architecture and accelerator."""
+        """Return the best rates that were reported, by architecture and accelerator."""
         return self._measurements_file[0]
 
     @property
     def program_sizes(self) -> Mapping[tuple[str, bool], ProgramSize]:
-        """By architecture and whether drafts are verified."""
+        """Return what compiled programs were seen to need, by architecture and whether drafts are verified."""
         return self._measurements_file[1]
 
     @cached_property

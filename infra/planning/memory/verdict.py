@@ -28,7 +28,7 @@ _MOST_ACCELERATORS, _MOST_MODELS = 3, 2
 
 
 class Verdict(StrEnum):
-    """Fits whatever the known errors; tight: may fit, within them; refused: cannot work."""
+    """What memory says: fits, whatever the known errors; tight, may fit within them; refused, cannot work."""
 
     FITS = "fits"
     TIGHT = "tight"

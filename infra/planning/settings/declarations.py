@@ -47,7 +47,7 @@ def _at_most(longest_s: int) -> Callable[[str], str]:
 
 
 def _whole(value: Any) -> Any:
-    """A number that is given as text, as Pulumi gives every value of the first level; pydantic reads no choice from text."""
+    """Return a number that is given as text, as Pulumi gives every value of the first level: pydantic reads no choice there."""
     return int(value) if isinstance(value, str) and len(value) < 9 and value.isdecimal() else value
 
 
