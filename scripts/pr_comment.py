@@ -63,7 +63,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     stacks = touched([path for change in changes for path in change.split("\t")[1:]], stack_names(ROOT))
     given.stacks.write_text(json.dumps(stacks))
     moved = renamed(changes)
-    parts = [farewell(stack) for stack in removed(changes)] + [farewell(old, new) for new, old in moved.items()]
+    parts = [part_of_removed(stack) for stack in removed(changes)] + [
+        part_of_removed(old, new) for new, old in moved.items()
+    ]
     with tempfile.TemporaryDirectory() as folder:
         base = Path(folder) / "base"
         _git("worktree", "add", "--detach", str(base), given.base)
@@ -95,7 +97,7 @@ def renamed(changes: Sequence[str]) -> dict[str, str]:
     return {found[2]: found[1] for found in moves if found}
 
 
-def farewell(stack: str, new_name: str = "") -> Part:
+def part_of_removed(stack: str, new_name: str = "") -> Part:
     """Return the part for a stack whose file is gone, or has become that of `new_name`."""
     what = f"is renamed to `{new_name}`, which is another stack for Pulumi" if new_name else "is removed"
     return Part(

@@ -11,7 +11,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from infra.ops.json_answers import ANSWERS, Failure
+from infra.ops.json_answers import ANSWERS, FailureAnswer
 from infra.planning.report.data_models import BandData, FaultData, PlanData, PriceLineData, RateData, SpanData
 from tests.projects import ROOT
 
@@ -59,7 +59,12 @@ _TABLE = ("| key | type | meaning |", "|---|---|---|")
 def pages() -> dict[Path, str]:
     """Every generated file about JSON, and what it should hold."""
     schemas = {SCHEMAS / f"{name.replace(' ', '-')}.json": schema(model) for name, model in ANSWERS.items()}
-    return {**schemas, SCHEMAS / "failure.json": schema(Failure), PLAN_PAGE: plan_page(), ANSWERS_PAGE: answers_page()}
+    return {
+        **schemas,
+        SCHEMAS / "failure.json": schema(FailureAnswer),
+        PLAN_PAGE: plan_page(),
+        ANSWERS_PAGE: answers_page(),
+    }
 
 
 def schema(model: type[BaseModel]) -> str:
@@ -95,7 +100,7 @@ def answers_page() -> str:
     for name, model in ANSWERS.items():
         if model is not PlanData:
             lines += ["", f"## gemma4 {name}", "", _sentence(model), "", *_TABLE, *_rows(model)]
-    lines += ["", "## Failures", "", _sentence(Failure), "", *_TABLE, *_rows(Failure)]
+    lines += ["", "## Failures", "", _sentence(FailureAnswer), "", *_TABLE, *_rows(FailureAnswer)]
     return "\n".join(lines) + "\n"
 
 

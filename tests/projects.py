@@ -15,7 +15,7 @@ from unittest import mock
 import pytest
 
 from infra.ops.cli import run
-from infra.ops.json_answers import ANSWERS, Failure
+from infra.ops.json_answers import ANSWERS, FailureAnswer
 
 ROOT = Path(__file__).parents[1]
 """The checkout: its stack files are the ones that ship."""
@@ -76,7 +76,7 @@ def assert_has_its_form(words: Sequence[str], said: str) -> None:
     data = json.loads(said)
     name = next((name for name in ANSWERS if tuple(name.split()) == tuple(words[: len(name.split())])), "")
     failed = isinstance(data, dict) and {*data} == {"schema", "verdict", "error", "faults"}
-    (Failure if failed else ANSWERS[name]).model_validate_json(said, strict=True)
+    (FailureAnswer if failed else ANSWERS[name]).model_validate_json(said, strict=True)
 
 
 def bare_environment(**variables: str) -> AbstractContextManager[Any]:

@@ -14,13 +14,13 @@ from pydantic import BaseModel, Field
 from infra.planning.report.data_models import BandData, Data, FaultData, Number, PlanData
 
 
-class Answer(Data):
+class JsonAnswer(Data):
     """An object that a command prints."""
 
     schema_: int = Field(alias="schema", description="1")
 
 
-class Failure(Answer):
+class FailureAnswer(JsonAnswer):
     """What any command prints with `--json` where it has no answer: with exit code 2, and with any other failure."""
 
     verdict: Literal["bad settings", "refused", "failed"] = Field(description="`bad settings`, `refused` or `failed`")
@@ -49,7 +49,7 @@ class UnreadableStack(Data):
     error: str = Field(description="why it cannot be planned")
 
 
-class Stacks(Answer):
+class Stacks(JsonAnswer):
     """What `gemma4 stacks --json` prints."""
 
     stacks: list[StackRow | UnreadableStack] = Field(description="one entry a stack file")
@@ -83,7 +83,7 @@ class CandidateRow(Data):
     settings: dict[str, Any] = Field(description="what to write in a stack file beyond model and accelerator, by path")
 
 
-class Recommendations(Answer):
+class Recommendations(JsonAnswer):
     """What `gemma4 recommend --json` prints. Exit code 3 where there are no candidates."""
 
     candidates: list[CandidateRow] = Field(description="the cheapest first, at most `--top`")
@@ -108,7 +108,7 @@ class SettingRow(Data):
     example: Any = Field(description="a good value; null for groups and words")
 
 
-class Explanations(Answer):
+class Explanations(JsonAnswer):
     """What `gemma4 explain --json` prints."""
 
     terms: list[SettingRow] = Field(description="what was asked for; groups stand before their members")
@@ -136,7 +136,7 @@ class ModelRow(Data):
     fits_on: list[str] = Field(description="all such machines")
 
 
-class Models(Answer):
+class Models(JsonAnswer):
     """What `gemma4 models --json` prints."""
 
     models: list[ModelRow] = Field(description="all of the catalog")
@@ -157,13 +157,13 @@ class MachineRow(Data):
     models: list[str] = Field(description="catalog ids of what fits at the defaults, the largest first")
 
 
-class Machines(Answer):
+class Machines(JsonAnswer):
     """What `gemma4 machines --json` prints."""
 
     machines: list[MachineRow] = Field(description="all of the catalog")
 
 
-class Pinned(Answer):
+class Pinned(JsonAnswer):
     """What `gemma4 pin --json` prints. Exit code 1 where one could not be pinned."""
 
     pinned: dict[str, str] = Field(description="by catalog id, the digest of an image or the commit of a model")
@@ -183,7 +183,7 @@ class CheckRow(Data):
     )
 
 
-class Status(Answer):
+class Status(JsonAnswer):
     """What `gemma4 status STACK --json` prints."""
 
     stack: str = Field(description="name of the stack")
@@ -244,7 +244,7 @@ class OrphanRow(Data):
     next: str = Field(description="what to do")
 
 
-class SliceStatuses(Answer):
+class SliceStatuses(JsonAnswer):
     """What `gemma4 tpu status STACK --json` prints. Exit code 0 only where every slice has `serving: true`."""
 
     stack: str = Field(description="name of the stack")
@@ -267,7 +267,7 @@ class EndedRow(Data):
     done: Literal["deleted", "failed", ""] = Field(description="`deleted`, `failed`, or empty where it was let be")
 
 
-class EndedRequestsAnswer(Answer):
+class EndedRequestsAnswer(JsonAnswer):
     """What `gemma4 tpu ended --json` prints. Exit code 1 where one could not be deleted."""
 
     ended: list[EndedRow] = Field(description="all of the project")
@@ -290,7 +290,7 @@ class ZoneRoomRow(Data):
     )
 
 
-class Zones(Answer):
+class Zones(JsonAnswer):
     """What `gemma4 zones --json` prints. Exit code 3 where no zone has room, 1 where no zone could be asked."""
 
     accelerator: str = Field(description="catalog id")
@@ -312,4 +312,4 @@ ANSWERS: Mapping[str, type[BaseModel]] = {
     "tpu ended": EndedRequestsAnswer,
     "zones": Zones,
 }
-"""By command, the model of its answer; every command that takes `--json` is here. A failure is a `Failure`."""
+"""By command, the model of its answer; every command that takes `--json` is here. A failure is a `FailureAnswer`."""

@@ -17,7 +17,18 @@ from infra.ops.plan_inputs import plan_stack
 from infra.planning.report.data import as_json
 from infra.planning.settings.stackfile import read_stack, stack_names
 from scripts import pr_comment, preview_stacks
-from scripts.pr_comment import LONGEST, MARKER, Part, farewell, joined, part_of, removed, renamed, shortened, touched
+from scripts.pr_comment import (
+    LONGEST,
+    MARKER,
+    Part,
+    joined,
+    part_of,
+    part_of_removed,
+    removed,
+    renamed,
+    shortened,
+    touched,
+)
 from scripts.preview_stacks import in_backend, why_not
 from tests.projects import ROOT
 
@@ -47,14 +58,14 @@ class TestRemovedStacks:
         assert removed(changes) == ["v6e8"]
 
     def test_are_named_with_the_command_that_is_still_due(self) -> None:
-        part = farewell("v6e8")
+        part = part_of_removed("v6e8")
         assert "**`v6e8`** is removed" in part.line
         assert "`pulumi destroy -s v6e8`" in part.details
 
     def test_are_told_from_renamed_ones_by_git(self) -> None:
         changes = ["R100\tPulumi.v6e1.yaml\tPulumi.small.yaml", "R090\tdocs/a.md\tdocs/b.md"]
         assert (removed(changes), renamed(changes)) == ([], {"small": "v6e1"})
-        assert "is renamed to `small`" in farewell("v6e1", "small").line
+        assert "is renamed to `small`" in part_of_removed("v6e1", "small").line
 
 
 def planned(stack: str) -> dict[str, Any]:

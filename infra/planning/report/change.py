@@ -9,7 +9,7 @@ from typing import Any
 from infra.planning.report.properties import shortened
 
 Json = Mapping[str, Any]
-Path = tuple[str, ...]
+Keys = tuple[str, ...]
 """Keys into a plan's JSON, one below the other."""
 
 RANKS = ("refused", "tight", "fits")
@@ -59,14 +59,14 @@ class Change:
         return shortened(before, after, width)
 
 
-def value_at(data: Any, path: Path) -> Any:
+def value_at(data: Any, path: Keys) -> Any:
     """Return the value under a path, None where there is none."""
     for key in path:
         data = data.get(key) if isinstance(data, Mapping) else None
     return data
 
 
-def knows(plan: Json, path: Path) -> bool:
+def knows(plan: Json, path: Keys) -> bool:
     """Return whether the program that wrote a plan knew a key: below what is null or a list, any key counts as known."""
     value: Any = plan
     for key in path:

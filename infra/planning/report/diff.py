@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from infra.planning.names import names_of
-from infra.planning.report.change import RANKS, Change, Json, Path, knows, value_at
+from infra.planning.report.change import RANKS, Change, Json, Keys, knows, value_at
 from infra.planning.report.figure_changes import FIGURES, PRICES, TEXTS, figure_changes, price_changes, price_sentence
 from infra.planning.report.properties import as_text, properties, side_by_side
 from infra.planning.report.running_effects import effects_on_running
@@ -133,14 +133,14 @@ def _verdict(before: Json, after: Json) -> Iterator[Change]:
 def _warnings(before: Json, after: Json) -> Iterator[Change]:
     """Yield refusals and warnings that only one of the plans has."""
     for key, subject in (("refusals", "Refusal"), ("warnings", "Warning")):
-        old, new = ({_told(fault): fault for fault in members(plan.get(key))} for plan in (before, after))
+        old, new = ({_sentence(fault): fault for fault in members(plan.get(key))} for plan in (before, after))
         for text in (text for text in old if text not in new):
             yield Change("warnings", subject, text, "", old[text], None, "better")
         for text in (text for text in new if text not in old):
             yield Change("warnings", subject, "", text, None, new[text], "worse")
 
 
-def _told(fault: Json) -> str:
+def _sentence(fault: Json) -> str:
     words = " ".join(str(fault[key]) for key in ("fact", "consequence", "fix") if fault.get(key))
     return f"{fault.get('key', '')}: {words}"
 
@@ -235,7 +235,7 @@ def _inputs(name: str, before: Json, after: Json) -> Iterator[Change]:
             yield Change("resources", f"{name}: {path}", *texts, old.get(path), new.get(path))
 
 
-_ELSEWHERE: tuple[Path, ...] = (
+_ELSEWHERE: tuple[Keys, ...] = (
     ("schema",),
     ("stack",),
     ("verdict",),
@@ -272,7 +272,7 @@ def _other(before: Json, after: Json, told: list[Change]) -> Iterator[Change]:
         yield Change("other", ".".join(path), *texts, old.get(path), new.get(path))
 
 
-def _leaves(data: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+def _leaves(data: Any, path: Keys = ()) -> Iterator[tuple[Keys, Any]]:
     """Yield every value with its path. A band is one value, and so is a list of plain values."""
     if isinstance(data, Mapping) and data and {*data} != {"low", "mid", "high"}:
         for key, value in data.items():

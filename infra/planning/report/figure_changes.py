@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from infra.planning.report.change import Change, Json, Path, knows, value_at
+from infra.planning.report.change import Change, Json, Keys, knows, value_at
 from infra.planning.report.properties import as_text
 from infra.planning.units import read_duration, read_rate, read_seconds, read_usd
 
@@ -19,10 +19,10 @@ class Figure:
     """A figure with a row of its own: how it reads in its plan, and whether more of it is better (1), worse (-1), neither."""
 
     subject: str
-    path: Path
+    path: Keys
     read: Callable[[float, Json], str]
     direction: int = 0
-    alike: tuple[Path, ...] = ()
+    alike: tuple[Keys, ...] = ()
     """What must be the same on both sides for the two to be judged against each other."""
 
 
@@ -142,7 +142,7 @@ def figure_changes(before: Json, after: Json) -> Iterator[Change]:
         yield from _figure("figures", figure, before, after)
 
 
-TEXTS: Mapping[str, Path] = {
+TEXTS: Mapping[str, Keys] = {
     "Model": ("model", "id"),
     "Accelerator": ("accelerator", "id"),
     "Region": ("accelerator", "region"),

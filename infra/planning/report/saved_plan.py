@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from infra.planning.report.change import RANKS, Json, Path, value_at
+from infra.planning.report.change import RANKS, Json, Keys, value_at
 from infra.planning.report.figure_changes import BESIDE, FIGURES, PRICES, TEXTS
 
 
 def misshapen(data: Json) -> list[str]:
     """Return the keys of a plan in JSON form that are not as a comparison reads them. A key may be missing."""
-    wrong: list[Path] = [] if isinstance(data["stack"], str) else [("stack",)]
+    wrong: list[Keys] = [] if isinstance(data["stack"], str) else [("stack",)]
     wrong += [path for path in TEXTS.values() if not _is_text(value_at(data, path))]
     wrong += [figure.path for figure in (*PRICES, *FIGURES) if not _is_number(value_at(data, figure.path))]
     wrong += [path for path in BESIDE if not _is_number(value_at(data, path))]
