@@ -8,6 +8,7 @@ from infra.catalog import catalog
 from infra.planning.plan import Plan
 from infra.planning.platforms.base import QUOTAS_PAGE
 from infra.planning.report.rows import quota_amount
+from infra.planning.settings.resolve import Origin
 
 
 def steps_before_up(plan: Plan) -> list[str]:
@@ -22,6 +23,9 @@ def next_command(plan: Plan) -> str:
 
 def _steps(plan: Plan) -> Iterator[str]:
     stack, settings = plan.stack, plan.settings
+    if typed := [path for path, origin in plan.origins.items() if origin is Origin.COMMAND_LINE]:
+        what = typed[0] if len(typed) == 1 else f"the {len(typed)} values of --set"
+        yield f"# up reads Pulumi.{stack}.yaml alone: write {what} there first"
     yield f"pulumi stack select --create {stack}"
     if not plan.project:
         yield f"pulumi config set gcp:project PROJECT -s {stack}"

@@ -127,6 +127,15 @@ def test_what_is_still_to_do_is_done_once_it_is_done(stack: str) -> None:
     assert left == [f"pulumi stack select --create {stack}", *([f"gemma4 zones {stack}"] if plan.zone else [])]
 
 
+def test_a_value_that_stands_only_on_the_command_line_is_to_be_written_first() -> None:
+    assert not any("alone" in step for step in steps_before_up(planned("l4")))
+    one, two = {"serving.maxModelLen": 4096}, {"serving.maxModelLen": 4096, "scaling.maxInstances": 2}
+    first = "# up reads Pulumi.l4.yaml alone: write"
+    assert steps_before_up(planned("l4", **one))[0] == f"{first} serving.maxModelLen there first"
+    assert steps_before_up(planned("l4", **two))[0] == f"{first} the 2 values of --set there first"
+    assert len(lines(planned("l4", **two))) <= MOST_LINES
+
+
 def test_every_step_can_be_pasted_into_a_shell() -> None:
     for stack in stack_names(ROOT):
         for step in steps_before_up(planned(stack)):
