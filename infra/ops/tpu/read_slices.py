@@ -13,7 +13,7 @@ from infra.errors import GoogleError
 from infra.google.session import GoogleSession
 from infra.google.slice_records import is_expired, is_owned, request_end, run_end
 from infra.google.times import duration_s, timestamp_s
-from infra.google.tpu_types import Node, Provisioning, QueuedResource
+from infra.google.tpu_types import Provisioning, QueuedResource
 from infra.google.tpu_zone import TpuZone
 from infra.ops.tpu.next_step import with_next_step
 from infra.ops.tpu.slice_status import SliceStatus, SupervisorReport
@@ -39,12 +39,15 @@ def read_report(attributes: Mapping[str, str], now: float) -> SupervisorReport:
     if not isinstance(said, dict):
         return SupervisorReport()
     newest: Mapping[str, Any] = next(iter(said.get("errors") or ()), {})
+    preparing, percent = str(said.get("preparing") or ""), said.get("weightsPercent")
+    if preparing and percent is not None:
+        preparing += f", {percent} % of the weights are here"
     at = str(said.get("at") or "")
     return SupervisorReport(
         stage=str(said.get("stage") or ""),
         wanted=str(said.get("wanted") or ""),
         running=str(said.get("running") or ""),
-        preparing=_preparing(said),
+        preparing=preparing,
         error=str(newest.get("message", "")),
         maintenance=str(said.get("maintenance") or ""),
         at=at,
@@ -58,11 +61,13 @@ def moment(seconds_since_1970: float) -> str:
 
 
 def _read_slice(zone: TpuZone, plan: Plan, slices: SlicesPlan, name: str) -> SliceStatus:
+    """Return the status of one slice without what to do next: its queued resource, then its machine."""
     slice_id = plan.names.member(name)
     queued = zone.get(slice_id)
     if queued is None:
         return SliceStatus(name, slice_id)
     now = zone.session.clock()
+    request = request_end(queued, slices.valid_until_duration_s) if queued.state.waits else None
     seen = SliceStatus(
         name,
         slice_id,
@@ -71,17 +76,18 @@ def _read_slice(zone: TpuZone, plan: Plan, slices: SlicesPlan, name: str) -> Sli
         why=queued.error,
         waited_s=_age_s(queued.create_time, now),
         expired=is_expired(queued, now, slices.valid_until_duration_s),
-        **_expiry(queued, slices),
+        expires_at="" if request is None else moment(request.at),
+        expires_guessed=request is not None and request.guessed,
         granted=_granted(queued, slices),
     )
     node = zone.node(slice_id)
-    return seen if node is None else _with_machine(seen, node, _said(zone, slice_id), _run_s(queued, slices), now)
-
-
-def _with_machine(
-    seen: SliceStatus, node: Node, supervisor: SupervisorReport, run_s: int | None, now: float
-) -> SliceStatus:
-    end = run_end(node, run_s)
+    if node is None:
+        return seen
+    try:
+        report = read_report(zone.guest_attributes(slice_id, _NAMESPACE), zone.session.clock())
+    except GoogleError as error:
+        report = SupervisorReport(unreadable=str(error))
+    end = run_end(node, _run_s(queued, slices))
     return replace(
         seen,
         node=node.state,
@@ -89,7 +95,7 @@ def _with_machine(
         health=node.health,
         problem=node.problem,
         maintenance=node.maintenance,
-        supervisor=supervisor,
+        supervisor=report,
         age_s=_age_s(node.create_time, now),
         left_s=None if end is None else max(0.0, end.at - now),
         ends_at="" if end is None else moment(end.at),
@@ -97,15 +103,8 @@ def _with_machine(
     )
 
 
-def _said(zone: TpuZone, node_id: str) -> SupervisorReport:
-    try:
-        return read_report(zone.guest_attributes(node_id, _NAMESPACE), zone.session.clock())
-    except GoogleError as error:
-        return SupervisorReport(unreadable=str(error))
-
-
 def _run_s(queued: QueuedResource, slices: SlicesPlan) -> int | None:
-    """The run duration that was granted; what the file says only where Google's record leaves it out."""
+    """Return the run duration that was granted, or the file's where Google's record leaves it out."""
     granted_s = duration_s(queued.max_run_duration)
     if granted_s is not None:
         return round(granted_s)
@@ -113,6 +112,7 @@ def _run_s(queued: QueuedResource, slices: SlicesPlan) -> int | None:
 
 
 def _granted(queued: QueuedResource, slices: SlicesPlan) -> str:
+    """Return how the terms that were granted differ from the file, or an empty text."""
     was, run_s = queued.provisioning.value, _run_s(queued, slices)
     if (was, run_s) == (slices.provisioning, slices.max_run_duration_s):
         return ""
@@ -121,17 +121,6 @@ def _granted(queued: QueuedResource, slices: SlicesPlan) -> str:
 
 def _terms(provisioning: str, run_s: int | None) -> str:
     return provisioning if run_s is None else f"{provisioning} for {read_duration(run_s)}"
-
-
-def _expiry(queued: QueuedResource, slices: SlicesPlan) -> dict[str, Any]:
-    end = request_end(queued, slices.valid_until_duration_s) if queued.state.waits else None
-    return {} if end is None else {"expires_at": moment(end.at), "expires_guessed": end.guessed}
-
-
-def _preparing(said: Mapping[str, Any]) -> str:
-    percent = said.get("weightsPercent")
-    weights = "" if percent is None else f", {percent} % of the weights are here"
-    return f"{said['preparing']}{weights}" if said.get("preparing") else ""
 
 
 def _age_s(at: str, now: float) -> float | None:

@@ -127,11 +127,12 @@ class _ZoneReader:
         if any(place.endswith(zone) for place in listing.unreachable):
             self.gaps.append(f"{zone}: did not answer")
             return None
-        return sum(chips_of(one) for one in listing.found if self._counts(one))
-
-    def _counts(self, one: QueuedResource) -> bool:
-        bought = one.provisioning is Provisioning.ON_DEMAND
-        return bought == self._on_demand and _family(one.accelerator_type) == self._family
+        return sum(
+            chips_of(one)
+            for one in listing.found
+            if (one.provisioning is Provisioning.ON_DEMAND) == self._on_demand
+            and _family(one.accelerator_type) == self._family
+        )
 
 
 def _family(accelerator_type: str) -> str:

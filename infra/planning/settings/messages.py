@@ -44,11 +44,16 @@ def describe(error: Mapping[str, Any], root: type[BaseModel]) -> Fault:
     hint = f"Write for example {_spell(key, field)}." if field is not None and field.examples else ""
     if kind == "string_type" and isinstance(value, bool | int | float):
         what = "true or false" if isinstance(value, bool) else "a number"
-        return Fault(key, f"{shown(value)} is read as {what}, not as text.", fix=_in_quotes(key, value, field))
+        fix = f'Write {key}: "{_yaml(value)}".'
+        if field is not None and not isinstance(field.examples[0], Mapping):
+            fix = f"Write for example {_spell(key, field)}; in quotes where it looks like a number."
+        return Fault(key, f"{shown(value)} is read as {what}, not as text.", fix=fix)
     if kind in _WRONG_TYPE:
         return Fault(key, f"{shown(value)} {_WRONG_TYPE[kind]}.", fix=hint)
     if kind == "literal_error":
-        return _not_a_choice(key, value, context["expected"])
+        choices = [choice.strip("'") for choice in context["expected"].replace(" or ", ", ").split(", ")]
+        fix = did_you_mean(str(value), choices, cutoff=0.5)
+        return Fault(key, f"{shown(value)} is not one of {', '.join(choices)}.", fix=fix)
     if kind in ("greater_than_equal", "greater_than"):
         floor = context.get("ge", context.get("gt"))
         return Fault(
@@ -81,12 +86,6 @@ def _field(path: list[Any], root: type[BaseModel]) -> Any:
     return field
 
 
-def _not_a_choice(key: str, value: Any, expected: str) -> Fault:
-    choices = [choice.strip("'") for choice in expected.replace(" or ", ", ").split(", ")]
-    fix = did_you_mean(str(value), choices, cutoff=0.5)
-    return Fault(key, f"{shown(value)} is not one of {', '.join(choices)}.", fix=fix)
-
-
 def shown(value: Any) -> str:
     """Return a wrong value as a message quotes it: short, and spelled as it was written."""
     if isinstance(value, Mapping):
@@ -116,9 +115,3 @@ def _yaml(value: Any) -> str:
     if isinstance(value, list | tuple):
         return "[" + ", ".join(_yaml(item) for item in value) + "]"
     return value if isinstance(value, str) else json.dumps(value, default=str)
-
-
-def _in_quotes(key: str, value: Any, field: Any) -> str:
-    if field is None or isinstance(field.examples[0], Mapping):
-        return f'Write {key}: "{_yaml(value)}".'
-    return f"Write for example {_spell(key, field)}; in quotes where it looks like a number."

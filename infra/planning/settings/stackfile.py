@@ -11,6 +11,7 @@ import os
 import re
 import stat
 from collections.abc import Hashable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,7 +96,10 @@ def split_config(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, s
     for key, value in config.items():
         namespace, _, name = key.partition(":")
         if namespace == NAMESPACE and name:
-            settings[name] = _object(value)
+            settings[name] = value
+            if isinstance(value, str) and value[:1] in ("{", "["):
+                with suppress(ValueError, RecursionError):
+                    settings[name] = json.loads(value)
         elif namespace == "gcp":
             if isinstance(value, str):  # else a secret, which only Pulumi can read
                 gcp[name] = value
@@ -111,15 +115,6 @@ def split_config(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, s
     if faults:
         raise SettingsError(faults)
     return settings, gcp
-
-
-def _object(value: Any) -> Any:
-    if isinstance(value, str) and value[:1] in ("{", "["):
-        try:
-            return json.loads(value)
-        except (ValueError, RecursionError):
-            return value
-    return value
 
 
 UNREADABLE = (yaml.YAMLError, ValueError, RecursionError)
