@@ -99,7 +99,7 @@ def check_manifest(bucket: Bucket, prefix: str, repository: str) -> Mapping[str,
     if not isinstance(manifest, Mapping) or "files" not in manifest:
         raise GoogleError(
             f"{place} has no {MANIFEST}, so whether the weights are complete is unknown; fill the folder with "
-            "containers/weights/stage.py, or write weights.source: bucket."
+            "containers/weights/gemma4_stage, or write weights.source: bucket."
         )
     if manifest.get("repo") != repository:
         raise GoogleError(

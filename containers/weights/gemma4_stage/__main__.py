@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from containers.shared.manifest import MANIFEST
 
-from .exit_codes import ExitCode, Failure
+from .exit_codes import CopyFailure, ExitCode
 from .job_log import log
 from .model_copy import copy_model, verify_prefix
 from .request import MEMORY_MIB, CopyRequest
@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] = os.envi
             verify_prefix(request)
         else:
             copy_model(request)
-    except Failure as failure:
+    except CopyFailure as failure:
         log("ERROR", str(failure), event="failed", exitCode=int(failure.code))
         return failure.code
     except Stopped:

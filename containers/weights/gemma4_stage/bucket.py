@@ -12,7 +12,7 @@ from containers.shared.manifest import MANIFEST, SHA256, read_manifest
 from containers.shared.web import TRANSIENT_ERRORS, Reply, TransientError
 
 from .connections import Connections, origin
-from .exit_codes import ExitCode, Failure
+from .exit_codes import CopyFailure, ExitCode
 from .google_token import GoogleToken
 from .hub import ListedFile
 from .retries import Retries, retry
@@ -68,7 +68,7 @@ class DestinationBucket:
             page = f"&pageToken={quote(listing['nextPageToken'], safe='')}"
 
     def manifest(self, objects: Mapping[str, ExistingObject]) -> dict[str, Any] | None:
-        """Return the manifest, None where there is none. Raises Failure where it cannot be read as one."""
+        """Return the manifest, None where there is none. Raises CopyFailure where it cannot be read as one."""
         if MANIFEST not in objects:
             return None
         try:
@@ -78,7 +78,7 @@ class DestinationBucket:
         except ValueError:
             pass
         fact = f"{self.place}/{MANIFEST} cannot be read as a manifest."
-        raise Failure(ExitCode.MANIFEST, f"{fact} Delete it and copy again.")
+        raise CopyFailure(ExitCode.MANIFEST, f"{fact} Delete it and copy again.")
 
     def check_writable(self) -> None:
         """Begin an upload and drop it: the one question that IAM, retention and soft limits all answer."""
@@ -97,7 +97,7 @@ class DestinationBucket:
         address = reply.headers.get("location", "")
         if not address:
             fact = f"{self.place}: the storage endpoint began an upload without an address for it."
-            raise Failure(ExitCode.BUCKET, fact)
+            raise CopyFailure(ExitCode.BUCKET, fact)
         return ResumableUpload(self, name, size, urljoin(url, address))
 
     def write(self, name: str, data: bytes) -> None:
@@ -129,7 +129,7 @@ class DestinationBucket:
             return reply
         raise self.refusal(reply)
 
-    def refusal(self, reply: Reply) -> Failure:
+    def refusal(self, reply: Reply) -> CopyFailure:
         """Return what to raise for an answer that refuses."""
         need = {
             401: "Google does not accept the access token; is the job's service account enabled?",
@@ -137,7 +137,7 @@ class DestinationBucket:
             404: "there is no such bucket, or this account may not see it; check the name.",
             412: "an object changed during the copy. Is another run writing there? Let one finish, then run again.",
         }.get(reply.status, reply.text[:200])
-        return Failure(ExitCode.BUCKET, f"{self.place} cannot be used (HTTP {reply.status}): {need}")
+        return CopyFailure(ExitCode.BUCKET, f"{self.place} cannot be used (HTTP {reply.status}): {need}")
 
 
 class ResumableUpload:
@@ -169,7 +169,7 @@ class ResumableUpload:
         try:
             self._bucket.connections.close()
             self._bucket.connections.call("DELETE", self._url, self._headers())
-        except (Failure, *TRANSIENT_ERRORS):
+        except (CopyFailure, *TRANSIENT_ERRORS):
             pass
 
     def _stored_after(self, reply: Reply, asking: bool) -> int:

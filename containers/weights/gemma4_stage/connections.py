@@ -9,7 +9,7 @@ from urllib.parse import urljoin, urlsplit
 
 from containers.shared.web import Reply, TransientError, connect, headers_of, target
 
-from .exit_codes import ExitCode, Failure
+from .exit_codes import CopyFailure, ExitCode
 from .job_log import MIB
 from .retries import retry_after_seconds
 
@@ -57,12 +57,12 @@ class Connections:
         return Reply(response.status, headers_of(response), data)
 
     def read(self, response: http.client.HTTPResponse) -> bytes:
-        """Return a whole answer. Raises Failure for one of more than 16 MiB, TransientError for one that was cut short."""
+        """Return a whole answer. Raises CopyFailure for one of more than 16 MiB, TransientError for one that was cut short."""
         data = response.read(LONGEST_ANSWER + 1)
         if len(data) > LONGEST_ANSWER:
             self.close()
             fact = f"An answer is longer than {LONGEST_ANSWER // MIB} MiB and was not read to its end."
-            raise Failure(ExitCode.DISTRUST, f"{fact} Does an endpoint point at the right place?")
+            raise CopyFailure(ExitCode.DISTRUST, f"{fact} Does an endpoint point at the right place?")
         if response.length:  # `read` with a limit does not report bytes that never came
             self.close()
             raise TransientError("the connection ended early")
@@ -71,7 +71,7 @@ class Connections:
     def get(self, url: str, headers: Mapping[str, str], leaves: bool = True) -> tuple[http.client.HTTPResponse, str]:
         """Follow redirects from `url`; returns the last response, unread, and its address.
 
-        Authorization never leaves the origin of `url`. Raises Failure for a redirect that gives up encryption and,
+        Authorization never leaves the origin of `url`. Raises CopyFailure for a redirect that gives up encryption and,
         unless `leaves`, for one to another origin.
         """
         first = origin(url)
@@ -99,14 +99,14 @@ def origin(url: str) -> tuple[str, str]:
 
 
 def refuse_redirect(source: str, target: str, leaves: bool) -> None:
-    """Raise Failure for a redirect that cannot be trusted. The target's path is not shown: it may be signed."""
+    """Raise CopyFailure for a redirect that cannot be trusted. The target's path is not shown: it may be signed."""
     (was, host), (scheme, other) = origin(source), origin(target)
     safe = scheme == "https" or scheme == was == "http"
     if safe and (leaves or (scheme, other) == (was, host)):
         return
     fact = f"{was}://{host} redirects to {scheme}://{other}"
     why = "which is not the same server" if safe else "which is not https"
-    raise Failure(ExitCode.DISTRUST, f"{fact}, {why}. Nothing was read there; is HF_ENDPOINT right?")
+    raise CopyFailure(ExitCode.DISTRUST, f"{fact}, {why}. Nothing was read there; is HF_ENDPOINT right?")
 
 
 def raise_unless_content(response: http.client.HTTPResponse) -> None:

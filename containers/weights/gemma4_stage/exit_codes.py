@@ -21,7 +21,7 @@ class ExitCode(enum.IntEnum):
     STOPPED = 143
 
 
-class Failure(Exception):
+class CopyFailure(Exception):
     """Ends the run with one line for its reader and the exit code of that kind of failure."""
 
     def __init__(self, code: ExitCode, message: str) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from containers.shared.manifest import SHA256
 
 from .bucket import QUANTUM, ExistingObject, UploadLost
-from .exit_codes import ExitCode, Failure
+from .exit_codes import CopyFailure, ExitCode
 from .hub import GIT_SHA1, ListedFile
 from .job_log import MIB, log, readable_size
 from .request import CopyRequest
@@ -84,7 +84,7 @@ class FileCopier:
                 fact = f"{file.name}: the bucket lost the unfinished upload; this file starts again."
                 log("WARNING", fact, event="retry")
         fact = f"{file.name}: the bucket lost {MOST_UPLOADS} unfinished uploads. Run again."
-        raise Failure(ExitCode.GAVE_UP, fact)
+        raise CopyFailure(ExitCode.GAVE_UP, fact)
 
     def _copy_once(self, file: ListedFile) -> str:
         window, checksums = Window(self._memory, file.size), Checksums(file)
@@ -132,7 +132,7 @@ class FileCopier:
                 at = upload.put(at, end, window.views(at, end))
                 window.release(at)
                 self._progress.stored(file, at)
-        except Failure:
+        except CopyFailure:
             upload.cancel()
             raise
 
@@ -152,11 +152,11 @@ class Checksums:
             digest.update(data)
 
     def check(self) -> None:
-        """Raise Failure unless the bytes are those that the Hub lists."""
+        """Raise CopyFailure unless the bytes are those that the Hub lists."""
         name, _, algorithm, expected = self._file
         got = self._sums[algorithm].hexdigest()
         if got != expected:
-            raise Failure(
+            raise CopyFailure(
                 ExitCode.MISMATCH,
                 f"{name}: {algorithm} expected {expected}, got {got}. Nothing was stored under this name. "
                 "Run again; if it repeats, the file on the Hub is damaged.",

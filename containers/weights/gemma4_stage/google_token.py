@@ -5,7 +5,7 @@ from __future__ import annotations
 from containers.shared.access_token import METADATA_HEADERS, TOKEN_PATH, AccessToken
 
 from .connections import Connections
-from .exit_codes import ExitCode, Failure
+from .exit_codes import CopyFailure, ExitCode
 from .job_log import hide
 from .retries import Retries, retry
 
@@ -21,13 +21,13 @@ class GoogleToken:
         self._token = AccessToken(self._fetch)
 
     def headers(self) -> dict[str, str]:
-        """Return the header that a request to the bucket needs. Raises Failure where there is no token."""
+        """Return the header that a request to the bucket needs. Raises CopyFailure where there is no token."""
         try:
             token = self._fixed or self._token.value()
-        except (Failure, ValueError) as error:
+        except (CopyFailure, ValueError) as error:
             fact = "The metadata server gives no Google access token. Does the job have a service account? "
             fix = "Outside Google Cloud, set GOOGLE_OAUTH_ACCESS_TOKEN."
-            raise Failure(ExitCode.BUCKET, fact + fix) from error
+            raise CopyFailure(ExitCode.BUCKET, fact + fix) from error
         hide(token)
         return {"Authorization": f"Bearer {token}"}
 

@@ -13,7 +13,7 @@ from containers.shared.manifest import MANIFEST, SHA256, is_file_name
 from containers.shared.web import TRANSIENT_ERRORS, TransientError
 
 from .connections import REDIRECTS, Connections, origin, raise_unless_content, skip_to
-from .exit_codes import ExitCode, Failure
+from .exit_codes import CopyFailure, ExitCode
 from .retries import Retries, retry
 
 GIT_SHA1 = "git-sha1"
@@ -62,13 +62,15 @@ class Hub:
             commit = str(answer.get("sha") or revision)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             fact = f"{self._repo}: the Hub's file list does not have the expected form ({type(error).__name__})."
-            raise Failure(ExitCode.DISTRUST, f"{fact} Nothing was copied; is HF_ENDPOINT a Hugging Face Hub?") from None
+            raise CopyFailure(
+                ExitCode.DISTRUST, f"{fact} Nothing was copied; is HF_ENDPOINT a Hugging Face Hub?"
+            ) from None
         if not files:
-            raise Failure(ExitCode.NOT_FOUND, f"{self._repo} at {revision} has no files that could be served.")
+            raise CopyFailure(ExitCode.NOT_FOUND, f"{self._repo} at {revision} has no files that could be served.")
         return commit, files
 
     def check_access(self, revision: str, file: ListedFile) -> None:
-        """Ask for one byte of `file`, without following redirects. Raises Failure where it may not be read."""
+        """Ask for one byte of `file`, without following redirects. Raises CopyFailure where it may not be read."""
 
         def ask() -> None:
             headers = {**self._headers(), "Range": "bytes=0-0"}
@@ -106,7 +108,7 @@ class Hub:
         response, final = self._connections.get(self._url(revision, file), headers)
         if response.status == 416:
             fact = f"{file.name}: size expected {file.size}, got {offset}: the source ends there. It was not stored."
-            raise Failure(ExitCode.MISMATCH, fact)
+            raise CopyFailure(ExitCode.MISMATCH, fact)
         if origin(final) == origin(self._endpoint):
             self._raise_refusal(response, file.name)
         raise_unless_content(response)
@@ -119,7 +121,7 @@ class Hub:
         return {"Authorization": f"Bearer {self._token}"} if self._token else {}
 
     def _raise_refusal(self, response: http.client.HTTPResponse, what: str) -> None:
-        """Raise Failure for a wrong token, a missing licence or a missing repository, as far as the Hub tells them apart."""
+        """Raise CopyFailure: a wrong token, a missing licence or a missing repository, as far as the Hub tells them apart."""
         status, why = response.status, response.getheader("X-Error-Code", "")
         if status in (200, 206):
             return
@@ -142,11 +144,11 @@ class Hub:
         else:
             raise_unless_content(response)
             return
-        raise Failure(code, f"{self._repo}: {text} (HTTP {status}{why and f', {why}'})")
+        raise CopyFailure(code, f"{self._repo}: {text} (HTTP {status}{why and f', {why}'})")
 
 
 def check_names(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """Return the listed files. Raises Failure unless every name can be an object's name below the prefix, once."""
+    """Return the listed files. Raises CopyFailure unless every name can be an object's name below the prefix, once."""
     seen = set()
     for row in rows:
         name = row["rfilename"]
@@ -155,7 +157,7 @@ def check_names(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]
                 "is the manifest's" if name == MANIFEST else "is listed twice" if name in seen else "is not a file name"
             )
             fact = f"The Hub lists a file named {str(name)[:200]!r}, a name that {why}."
-            raise Failure(ExitCode.DISTRUST, f"{fact} Nothing was copied; is --repo the repository that you mean?")
+            raise CopyFailure(ExitCode.DISTRUST, f"{fact} Nothing was copied; is --repo the repository that you mean?")
         seen.add(name)
     return rows
 
@@ -168,13 +170,13 @@ def needed_for_serving(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, A
 
 
 def listed_file(row: Mapping[str, Any]) -> ListedFile:
-    """Return a row of the Hub's list as a value. Raises Failure where size or checksum is missing or malformed."""
+    """Return a row of the Hub's list as a value. Raises CopyFailure where size or checksum is missing or malformed."""
     name, lfs = row["rfilename"], row.get("lfs") or {}
     size, digest = lfs.get("size", row.get("size")), lfs.get("sha256") if lfs else row.get("blobId")
     if size is None or not digest:
         fact = f"{name}: the Hub lists no size or checksum, so a copy of it cannot be checked."
-        raise Failure(ExitCode.NOT_FOUND, fact)
+        raise CopyFailure(ExitCode.NOT_FOUND, fact)
     algorithm, digits = (SHA256, 64) if lfs else (GIT_SHA1, 40)
     if not isinstance(size, int) or size < 0 or not re.fullmatch(f"[0-9a-f]{{{digits}}}", str(digest).lower()):
-        raise Failure(ExitCode.DISTRUST, f"{name}: the Hub lists a malformed size or checksum. Nothing was copied.")
+        raise CopyFailure(ExitCode.DISTRUST, f"{name}: the Hub lists a malformed size or checksum. Nothing was copied.")
     return ListedFile(name, size, algorithm, str(digest).lower())

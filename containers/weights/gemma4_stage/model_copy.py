@@ -11,7 +11,7 @@ from containers.shared.manifest import MANIFEST, SHA256
 
 from .bucket import DestinationBucket, ExistingObject
 from .connections import USER_AGENT
-from .exit_codes import ExitCode, Failure
+from .exit_codes import CopyFailure, ExitCode
 from .file_copy import copy_files
 from .hub import GIT_SHA1, Hub, ListedFile
 from .job_log import log, readable_size
@@ -61,12 +61,12 @@ def copy_model(request: CopyRequest) -> None:
 
 
 def verify_prefix(request: CopyRequest) -> None:
-    """Check a filled prefix against its manifest; changes nothing. Raises Failure where they differ."""
+    """Check a filled prefix against its manifest; changes nothing. Raises CopyFailure where they differ."""
     bucket = request.bucket()
     objects = bucket.objects()
     manifest = bucket.manifest(objects)
     if manifest is None:
-        raise Failure(
+        raise CopyFailure(
             ExitCode.MANIFEST,
             f"{request.place} has no {MANIFEST}: it was never filled completely by this tool. "
             "Fill it with --repo (right files are kept), or point the destination at the right prefix.",
@@ -79,7 +79,7 @@ def verify_prefix(request: CopyRequest) -> None:
         log("ERROR", difference, event="fault", file=difference.partition(":")[0])
     if differences:
         fact = f"{request.place}: {len(differences)} files differ from {MANIFEST}."
-        raise Failure(ExitCode.MANIFEST, f"{fact} Copy again to repair.")
+        raise CopyFailure(ExitCode.MANIFEST, f"{fact} Copy again to repair.")
     _warn_of_foreign_objects(request, manifest, objects)
     repo, revision = manifest["repo"], manifest["revision"]
     message = f"{request.place} holds {repo} at {revision}: {len(manifest['files'])} files, whole."
@@ -90,7 +90,7 @@ def _newer_commit(request: CopyRequest, hub: Hub, revision: str) -> str:
     """Return a sentence about the newer commit that the branch names by now; empty where there is none, or no answer."""
     try:
         now, _ = hub.listing(request.revision)
-    except Failure as failure:  # what is there is whole and will be served: not worth a failed job
+    except CopyFailure as failure:  # what is there is whole and will be served: not worth a failed job
         log("WARNING", f"It is not known whether {request.revision} has moved: {failure}", event="retry")
         return ""
     if now == revision:
@@ -117,7 +117,7 @@ def _write_manifest(
     differences = _differences(manifest, objects)
     if differences:
         fact = f"{request.place} changed during the copy: {differences[0]}."
-        raise Failure(ExitCode.MANIFEST, f"{fact} Is another run writing to it?")
+        raise CopyFailure(ExitCode.MANIFEST, f"{fact} Is another run writing to it?")
     _warn_of_foreign_objects(request, manifest, objects)
     bucket.write(MANIFEST, json.dumps(manifest, indent=1).encode())
     written = f"Complete: {len(files)} files, {readable_size(total)} in {request.place}; {MANIFEST} written."
@@ -141,7 +141,7 @@ def _differences(manifest: Mapping[str, Any], objects: Mapping[str, ExistingObje
 
 def _refuse_other_model(manifest: Mapping[str, Any], request: CopyRequest, revision: str) -> None:
     if (manifest.get("repo"), manifest.get("revision")) != (request.repo, revision):
-        raise Failure(
+        raise CopyFailure(
             ExitCode.MANIFEST,
             f"{request.place} holds {manifest.get('repo')} at {manifest.get('revision')}, "
             f"not {request.repo} at {revision}. "

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 from .bucket import DestinationBucket
-from .exit_codes import ExitCode, Failure
+from .exit_codes import CopyFailure, ExitCode
 from .google_token import GoogleToken
 from .hub import Hub
 from .job_log import hide
@@ -24,7 +24,7 @@ class CopyRequest:
         place = re.fullmatch(r"(?:gs://)?([a-z0-9][a-z0-9._-]+)(?:/(.*?))?/*", options.destination)
         if not place:
             fact = f"--destination {options.destination!r} does not have the form gs://BUCKET/PREFIX."
-            raise Failure(ExitCode.USAGE, fact)
+            raise CopyFailure(ExitCode.USAGE, fact)
         self.options = options
         self.repo, self.revision = (options.repo or "").strip("/"), options.revision or "main"
         self.is_pinned = re.fullmatch(r"[0-9a-f]{40}", self.revision) is not None
@@ -66,6 +66,6 @@ def _checked_token(token: str) -> str:
     token = token.strip()
     if not re.fullmatch(r"[!-~]*", token):
         fact = "A token holds blanks or other characters that no token has."
-        raise Failure(ExitCode.TOKEN, f"{fact} Store it again, without them.")
+        raise CopyFailure(ExitCode.TOKEN, f"{fact} Store it again, without them.")
     hide(token)
     return token

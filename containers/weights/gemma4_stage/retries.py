@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from containers.shared.web import TRANSIENT_ERRORS, backoff, reason_of
 
-from .exit_codes import ExitCode, Failure
+from .exit_codes import CopyFailure, ExitCode
 from .job_log import log
 
 LONGEST_WAIT_S = 300.0
@@ -31,23 +31,23 @@ class Retries:
         self._failures = 0
 
     def wait(self, problem: str, at_least_s: float = 0.0) -> None:
-        """Wait after a failure. Raises Failure after too many."""
+        """Wait after a failure. Raises CopyFailure after too many."""
         self._failures += 1
         if self._failures > self._tries:
             fact = f"{self._what}: {problem}; gave up after {self._tries} retries. Run again: what is there stays."
-            raise Failure(ExitCode.GAVE_UP, fact)
+            raise CopyFailure(ExitCode.GAVE_UP, fact)
         grown_s = backoff(self._first_wait_s, BACKOFF_CAP_S, self._failures) * random.uniform(0.5, 1.0)  # noqa: S311
         wait_s = min(LONGEST_WAIT_S, max(at_least_s, grown_s))
         log("WARNING", f"{self._what}: {problem}; trying again in {wait_s:.1f} s.", event="retry")
         time.sleep(wait_s)
 
     def wait_after(self, error: BaseException, where: str = "") -> None:
-        """Wait after a transient error, as long as the server asked for. Raises Failure after too many."""
+        """Wait after a transient error, as long as the server asked for. Raises CopyFailure after too many."""
         self.wait(f"{reason_of(error)}{where}", getattr(error, "retry_after_s", 0.0))
 
 
 def retry(retries: Retries, attempt: Callable[[], T]) -> T:
-    """Return what `attempt` returns, calling it again after each transient error. Raises Failure after too many."""
+    """Return what `attempt` returns, calling it again after each transient error. Raises CopyFailure after too many."""
     while True:
         try:
             return attempt()

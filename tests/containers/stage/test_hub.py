@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from containers.weights.gemma4_stage import connections
-from containers.weights.gemma4_stage.exit_codes import Failure
+from containers.weights.gemma4_stage.exit_codes import CopyFailure
 from tests.containers.stage.copies import (
     BIG,
     KIB,
@@ -118,7 +118,7 @@ class TestAHubThatIsNone:
         if followed:
             connections.refuse_redirect(source, target, leaves)
         else:
-            with pytest.raises(Failure) as caught:
+            with pytest.raises(CopyFailure) as caught:
                 connections.refuse_redirect(source, target, leaves)
             assert caught.value.code == 9
 

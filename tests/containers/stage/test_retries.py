@@ -8,7 +8,7 @@ import time
 import pytest
 
 from containers.weights.gemma4_stage import retries
-from containers.weights.gemma4_stage.exit_codes import Failure
+from containers.weights.gemma4_stage.exit_codes import CopyFailure
 from tests.containers.stage.copies import (
     BIG,
     Place,
@@ -29,7 +29,7 @@ class TestRetries:
         tries = retries.Retries("download", 9, 1.0)
         for _ in range(9):
             tries.wait("HTTP 503")
-        with pytest.raises(Failure, match="gave up after 9 retries"):
+        with pytest.raises(CopyFailure, match="gave up after 9 retries"):
             tries.wait("HTTP 503")
         assert len(waits) == 9
         assert all(0.5 * 2**n <= wait <= 2**n for n, wait in enumerate(waits[:6]))
