@@ -6,7 +6,6 @@ It names places and never holds a secret. containers/tpu/README.md says what eac
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 from infra.image_names import parse_image_name
@@ -22,41 +21,27 @@ def serving_spec(plan: Plan, *, image: str, token_secret: str | None) -> str:
     """Return the specification of a plan. `image` is the reference that the machine pulls, by digest where it was built here;
     `token_secret` is the full name of the secret with the Hugging Face token, None where the weights are in a bucket.
     """
+    name, argv, folder = parse_image_name(image), plan.command.argv, plan.server.hosting.weights_folder
+    staged = () if plan.settings.weights.from_hub else plan.weights
+    # What the command gives requests to finish; vLLM's default is none, where `vllmArgs` took the flag out.
+    shutdown_s = int(argv[argv.index("--shutdown-timeout") + 1]) if "--shutdown-timeout" in argv else 0
     spec: dict[str, Any] = {
         "schema": SCHEMA,
         "hash": plan.command.spec_hash,
         "model": plan.model.hub_id,
         "image": image,
-        "registry": _registry(image),
-        "argv": list(plan.command.argv),
+        "registry": name.host if name.on_google else "",  # the host to log in to
+        "argv": list(argv),
         "env": dict(sorted(plan.command.env.items())),
-        "weights": _weights(plan),
+        "weights": [
+            {"bucket": plan.names.bucket, "prefix": one.prefix, "destination": f"{folder}/{one.prefix}"}
+            for one in staged
+        ],
         "hfTokenSecret": token_secret,
         "port": PORT,
         "readyTimeoutSeconds": plan.ready_timeout_s,
-        "drainSeconds": _shutdown_s(plan.command.argv) + STOP_SPARE_S,
+        "drainSeconds": shutdown_s + STOP_SPARE_S,
     }
     if plan.settings.tpu.privileged:
         spec["privileged"] = True
     return json.dumps(spec, indent=1)
-
-
-def _shutdown_s(argv: Sequence[str]) -> int:
-    """Return the seconds that the command gives requests to finish; vLLM's default where `vllmArgs` took the flag out."""
-    return int(argv[argv.index("--shutdown-timeout") + 1]) if "--shutdown-timeout" in argv else 0
-
-
-def _weights(plan: Plan) -> list[dict[str, str]]:
-    if plan.settings.weights.from_hub:
-        return []
-    folder = plan.server.hosting.weights_folder
-    return [
-        {"bucket": plan.names.bucket, "prefix": weights.prefix, "destination": f"{folder}/{weights.prefix}"}
-        for weights in plan.weights
-    ]
-
-
-def _registry(image: str) -> str:
-    """Return the host to log in to; empty where the image is public and not in a registry of Google's."""
-    name = parse_image_name(image)
-    return name.host if name.on_google else ""

@@ -31,8 +31,10 @@ def check_pace(model: SpeedModel, planned: Rate, server: Server) -> Iterator[Fau
         fact = (
             f"with {planned.requests} running each stream gets ≈ {read_rate(slowest)} tok/s, slower than people read."
         )
-        fix = f"Write serving.maxNumSeqs: {_bearable(model, planned.requests)}."
-        yield Fault("serving.maxNumSeqs", fact, consequence, fix)
+        bearable = planned.requests
+        while bearable > 1 and model.tokens_per_second_at(bearable).per_stream.mid < READING_SPEED:
+            bearable //= 2
+        yield Fault("serving.maxNumSeqs", fact, consequence, f"Write serving.maxNumSeqs: {bearable}.")
         return
     offloaded = min(server.cpu_offload_gib, offloadable_bytes(server) / GIB)
     why = f": {offloaded:.3g} GiB of weights cross the host link for every token" if offloaded else ""
@@ -43,32 +45,18 @@ def check_pace(model: SpeedModel, planned: Rate, server: Server) -> Iterator[Fau
     )
 
 
-def _bearable(model: SpeedModel, requests: int) -> int:
-    """Return the largest number of running requests, halving from `requests`, at which a stream keeps up with reading."""
-    while requests > 1 and model.tokens_per_second_at(requests).per_stream.mid < READING_SPEED:
-        requests //= 2
-    return requests
-
-
 def _faster(model: SpeedModel, server: Server) -> Iterator[str]:
-    """Yield the same server without offload, the nearest other model and machine, where they fit and keep up with reading."""
-    for neighbours in (_without_offload(server), with_other_models(server), on_other_accelerators(server)):
-        yield from _first_faster(model, neighbours)
+    """Yield the same server without offload, the nearest other model and machine, where they fit and keep up with reading.
 
-
-def _without_offload(server: Server) -> Iterator[Neighbour]:
+    Each without speculation: its drafter may be another, or none.
+    """
+    without_offload: list[Neighbour] = []
     if server.cpu_offload_gib:
-        yield {"serving.cpuOffloadGb": 0}, replace(server, cpu_offload_gib=0.0)
-
-
-def _first_faster(model: SpeedModel, neighbours: Iterator[Neighbour]) -> Iterator[str]:
-    for settings, changed in neighbours:
-        rate = _moved(model, changed).tokens_per_second_at(1).total
-        if rate.mid >= READING_SPEED and judge(changed).verdict is Verdict.FITS:
-            yield f"{Alternative(settings, Verdict.FITS)} (≈ {read_rate(rate.mid)} tok/s alone)"
-            return
-
-
-def _moved(model: SpeedModel, server: Server) -> SpeedModel:
-    """Return the speed of another server under the same requests, without speculation: its drafter may be another or none."""
-    return replace(model, server=replace(server, speculation="none", speculative_tokens=0))
+        without_offload.append(({"serving.cpuOffloadGb": 0}, replace(server, cpu_offload_gib=0.0)))
+    for neighbours in (without_offload, with_other_models(server), on_other_accelerators(server)):
+        for settings, changed in neighbours:
+            drafting_none = replace(changed, speculation="none", speculative_tokens=0)
+            rate = replace(model, server=drafting_none).tokens_per_second_at(1).total
+            if rate.mid >= READING_SPEED and judge(changed).verdict is Verdict.FITS:
+                yield f"{Alternative(settings, Verdict.FITS)} (≈ {read_rate(rate.mid)} tok/s alone)"
+                break
