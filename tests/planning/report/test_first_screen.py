@@ -53,6 +53,10 @@ EVERY_PAIR = list(every_pair())
 REFUSED = [plan for plan in EVERY_PAIR if plan.refused]
 
 
+def test_a_screen_is_a_terminal_of_80_by_24_with_room_for_the_next_prompt() -> None:
+    assert (COLUMNS, MOST_LINES, MOST_LINES_REFUSED) == (80, 24 - 1, 12)
+
+
 @pytest.mark.parametrize(("stack", "profile"), SHIPPED)
 def test_every_shipped_stack_takes_one_screen_in_every_profile(stack: str, profile: str) -> None:
     shown = lines(planned(stack, profile=profile))
