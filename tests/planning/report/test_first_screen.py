@@ -179,7 +179,7 @@ class TestRefusals:
         plan = REFUSED[0]
         for count in range(1, 9):
             faults = tuple(
-                Fault(f"key{n}", "is wrong. " * 12, "It stops. " * 12, "Write this. " * 9) for n in range(count)
+                Fault(f"key{n}", "is wrong. " * 12, "It stops. " * 12, "Write this. " * 70) for n in range(count)
             )
             shown = lines(replace(plan, refusals=faults))
             assert len(shown) <= MOST_LINES_REFUSED
