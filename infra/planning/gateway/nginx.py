@@ -93,15 +93,17 @@ def launch_script(scratch: str = SCRATCH, *, patience_s: int = VPC_PATIENCE_S) -
     After `patience_s` a file lets the startup probe take silence for slices that have ended.
 
     Cloud Run ends an instance with SIGTERM and waits 10 s. nginx takes that as an order to cut every stream, so the
-    shell stays to pass it on as SIGQUIT: nothing new, but what runs may finish. No "$(" here: Cloud Run would read a
-    reference to a variable into it.
+    shell stays to pass it on as SIGQUIT: nothing new, but what runs may finish. That signal ends `wait` with 143, and
+    an idle nginx may be gone before the next look: its own status is then still to be asked for. No "$(" here: Cloud
+    Run would read a reference to a variable into it.
     """
     return (
         f'printf %s "${ENV_NAME}" >{scratch}/nginx.conf; '
         f"(sleep {patience_s}; : >{scratch}/{_WAITED}) & "  # before nginx, whose number $! must be
         "trap 'kill -QUIT $!' TERM; "
         f'nginx -e stderr -c {scratch}/nginx.conf -g "daemon off;" & '
-        "while kill -0 $! 2>/dev/null; do wait $!; done"
+        "s=143; while kill -0 $! 2>/dev/null; do wait $!; s=$?; done; "
+        "[ $s -ne 143 ] && exit $s; wait $!"
     )
 
 
