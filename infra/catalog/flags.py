@@ -14,7 +14,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from infra.catalog.files import DATA
+from infra.catalog.file_reader import DATA
 from infra.catalog.flag_values import Flag, member_problem, value_problem
 from infra.catalog.schema import Source
 from infra.errors import CatalogError

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import cache, cached_property
 from pathlib import Path
 
-from infra.catalog.files import DATA, CatalogFile, RowT, nearest
+from infra.catalog.file_reader import DATA, CatalogFile, RowT, nearest
 from infra.catalog.lock import Lock, read_lock
 from infra.catalog.schema import (
     Accelerator,

@@ -12,7 +12,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Field, StringConstraints, ValidationError
 
-from infra.catalog.files import DATA
+from infra.catalog.file_reader import DATA
 from infra.catalog.schema import Row
 from infra.errors import CatalogError
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from infra.catalog import Catalog, Lock, catalog, write_lock
-from infra.catalog.files import DATA
+from infra.catalog.file_reader import DATA
 from infra.errors import CatalogError
 
 

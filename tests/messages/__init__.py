@@ -1,6 +1,6 @@
 """What people type and write wrongly, as cases; `make golden` writes the answers to tests/golden/messages.md.
 
-Read `case.py` first, then the cases: `command_lines.py`, `files.py` (broken stack files), `settings.py` (stack files with
+Read `case.py` first, then the cases: `command_lines.py`, `broken_files.py` (stack files), `settings.py` (stack files with
 wrong values). A case holds what must be true of its answer: the exit code, the settings that are named, the word that is
 offered instead. The words of the answers stand in the transcript alone, where their changes are reviewed like code.
 """
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tests.messages.broken_files import FILES
 from tests.messages.case import Case
 from tests.messages.command_lines import COMMAND_LINES
-from tests.messages.files import FILES
 from tests.messages.settings import SETTINGS
 
 CASES: Mapping[str, tuple[Case, ...]] = {**SETTINGS, **FILES, **COMMAND_LINES}

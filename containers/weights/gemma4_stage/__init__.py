@@ -6,6 +6,7 @@ complete the object is held back until the checksum of all bytes is right. The m
 says that everything is there. What is there already is not copied again: after a kill, run it again.
 
 Read `__main__` (the command), `request` (what it was asked for), `model_copy` (the story of one run), then `file_copy` with
-`window`, `hub` and `bucket`; `connections` and `retries` are below those. ../README.md has the manifest's schema, the log's
-format and the reasons. Standard library only, Python 3.9 or later: it runs unbuilt on a stock cloud-CLI image.
+`window`, `hub` and `bucket`; `connections`, `google_token` and `retries` are below those, `exit_codes` and `job_log` say how
+it went. ../README.md has the manifest's schema, the log's format and the reasons. Standard library only, Python 3.9 or later:
+it runs unbuilt on a stock cloud-CLI image.
 """

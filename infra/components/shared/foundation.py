@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_gcp as gcp
 
-from infra.components.shared.member_grants import by_name
+from infra.components.shared.grant_names import by_name
 from infra.planning.plan import Plan
 from infra.planning.units import parse_duration
 from infra.providers.grant_propagation import GrantPropagation, GrantPropagationArgs

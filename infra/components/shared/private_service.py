@@ -12,7 +12,7 @@ from typing import Any
 import pulumi
 import pulumi_gcp as gcp
 
-from infra.components.shared.member_grants import by_name
+from infra.components.shared.grant_names import by_name
 from infra.planning.plan import Plan
 from infra.providers.revision_retry import RevisionRetry, RevisionRetryArgs
 from infra.providers.revision_watch import MARK, RevisionWatch, RevisionWatchArgs

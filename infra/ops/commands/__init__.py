@@ -1,4 +1,4 @@
-"""One module for each question of the `gemma4` command; `cli.py` reads the options and calls one of them.
+"""One module for each question of the `gemma4` command; `../cli.py` reads the options and calls one of them.
 
 `plan`            one stack: its first screen, parts of it, data, or what changes; and the list of all stacks
 `recommend`       a need: what could serve it, ranked

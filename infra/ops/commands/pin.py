@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from infra.catalog import Lock, catalog, write_lock
-from infra.catalog.files import DATA
+from infra.catalog.file_reader import DATA
 from infra.errors import GoogleError, SettingsError
 from infra.google.upstream_versions import image_digest, model_revision
 from infra.ops.terminal.json_output import print_json

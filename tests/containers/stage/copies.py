@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.containers.packed import packed_stage
+from tests.fakes.faulty_bucket import FakeStorage
 from tests.fakes.hub import COMMIT, Content, FakeHub, HubFile
-from tests.fakes.storage import FakeStorage
 
 KIB, MIB = 1024, 1024 * 1024
 MANIFEST = "model/gemma4-manifest.json"

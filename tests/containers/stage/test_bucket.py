@@ -15,8 +15,8 @@ from tests.containers.stage.copies import (
     Run,
     until,
 )
+from tests.fakes.faulty_bucket import BucketTrouble
 from tests.fakes.hub import HubTrouble
-from tests.fakes.storage import BucketTrouble
 
 
 class TestABrokenBucket:

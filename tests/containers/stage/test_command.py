@@ -23,8 +23,8 @@ from tests.containers.stage.copies import (
     Place,
     until,
 )
+from tests.fakes.faulty_bucket import BucketTrouble
 from tests.fakes.hub import Content, HubTrouble, Pattern
-from tests.fakes.storage import BucketTrouble
 
 
 class TestInterrupted:
