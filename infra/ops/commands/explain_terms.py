@@ -53,12 +53,12 @@ def _flag(word: str) -> dict[str, Any]:
         return {"meaning": f"Is no longer a flag. {REMOVED[key]}", "type": kind} if key in REMOVED else {}
     owner = MANAGED_FLAGS.get(flag.name, "")
     if owner.startswith("the "):
-        return {"meaning": f"{flag.name} is set by {owner}; nothing here changes it.", "type": kind}
+        return {"meaning": f"Set by {owner}; nothing here changes it.", "type": kind}
     if owner:
-        return {"meaning": f"{flag.name} is what {owner} sets. See: gemma4 explain {owner}", "type": kind}
+        return {"meaning": f"Set by {owner}. See: gemma4 explain {owner}", "type": kind}
     name = flag.name.lstrip("-")
     return {
-        "meaning": f"{flag.name} goes to the server as it is written under vllmArgs.",
+        "meaning": "Goes to the server as it is written under vllmArgs.",
         "type": kind,
         "example": f"gemma4:vllmArgs: {{{name}: {'true' if flag.kind == 'switch' else 'VALUE'}}}",
     }

@@ -7,6 +7,9 @@ GLOSSARY = {
     "band": "The range within which a predicted figure is expected, as in ≈ 27 tok/s (±20 %). It is as wide as published runs "
     "lay apart from the prediction.",
     "bucket": "The Cloud Storage bucket of a stack. It holds the weights, copied once from Hugging Face. See weights.source.",
+    "cached prompt": "A prompt that is in the KV cache already, as the beginning of a conversation that goes on, so the device "
+    "computes next to nothing of it. The rates that a plan calls cached are for such prompts, and higher than those for new "
+    "ones. See serving.prefixCaching.",
     "catalog": "The facts that plans are made from: models, machines, prices, quotas, images, recipes and the flags of vLLM, "
     "each with its source and date. It is the folder infra/catalog.",
     "cold start": "The first request after a quiet time waits until an instance has started; the plan's Start row says how "
@@ -77,7 +80,7 @@ SYNONYMS = {
     "basis": "recipe",
     "check": "serving check",
     "first token": "time to first token",
-    "cached": "new prompt",
+    "cached": "cached prompt",
     "husk": "ended request",
     "husks": "ended request",
     "kv": "KV cache",

@@ -12,6 +12,7 @@ from infra.planning.platforms.base import Platform
 from infra.planning.server.implementations import implementation_of
 from infra.planning.settings.declarations import Settings
 from infra.planning.settings.resolve import WRITTEN, Origin
+from infra.planning.units import counted
 
 
 def without_effect(
@@ -64,6 +65,6 @@ def profile_without_effect(
         chosen, balanced = knee(settings.profile), knee("balanced")
         if chosen.max_num_seqs != balanced.max_num_seqs:
             return
-        why = f"balanced runs {balanced.max_num_seqs} requests at once as well, {_LIMITS[chosen.limited_by]}"
+        why = f"balanced runs {counted(balanced.max_num_seqs, 'request')} at once as well, {_LIMITS[chosen.limited_by]}"
     fact = f"{settings.profile} changes nothing here: {why}."
     yield Fault("profile", fact, "It would be ignored.", fix)

@@ -12,7 +12,7 @@ from infra.planning.memory.footprint import offloadable_bytes
 from infra.planning.memory.verdict import Alternative, Verdict, judge
 from infra.planning.performance.speed import Rate, SpeedModel
 from infra.planning.server.server import Server
-from infra.planning.units import read_duration, read_rate
+from infra.planning.units import counted, read_duration, read_rate
 
 READING_SPEED = 5.0
 """Tokens a second at which people read: 238 English words a minute (Brysbaert 2019, over 190 studies) at about 1.3
@@ -26,7 +26,9 @@ def check_pace(model: SpeedModel, planned: Rate, server: Server) -> Iterator[Fau
     if slowest >= READING_SPEED:
         return
     wait = read_duration(model.output_tokens / slowest)
-    consequence = f"An answer of {model.output_tokens} tokens takes about {wait}, and callers take it for a hang."
+    consequence = (
+        f"An answer of {counted(model.output_tokens, 'token')} takes about {wait}, and callers take it for a hang."
+    )
     if alone.per_stream.mid >= READING_SPEED:
         fact = (
             f"with {planned.requests} running each stream gets ≈ {read_rate(slowest)} tok/s, slower than people read."

@@ -44,9 +44,9 @@ def first_screen(plan: Plan, width: int) -> list[Text]:
     if plan.refused:
         return lines + _refused(plan, width, MOST_LINES_REFUSED - len(lines))
     rows = [_filled(name, said, width, style) for name, said, style in _rows(plan)]
-    steps = list(step_lines(plan))
+    steps = list(step_lines(plan, width))
     room = MOST_LINES - len(lines) - sum(1 + step.plain.count("\n") for step in steps) - 1
-    for number in range(len(rows) - 1, 0, -1):  # what stands first counts most: it is shortened last
+    for number in reversed(range(len(rows))):  # what stands first counts most: it is shortened last
         if width >= COLUMNS and sum(map(len, rows)) + bool(plan.warnings) > room:
             rows[number] = _cut(rows[number], 1, width)
     lines += [line for row in rows for line in row]
@@ -112,18 +112,18 @@ def _fits(plan: Plan) -> str:
     device = " a device" if plan.server.tensor_parallel > 1 else ""
     spread = f"(±{(memory.kv.high - memory.kv.low) / 2 / GIB:.1f})"
     weights = f"weights {memory.weights.mid / GIB:.1f} of {memory.cap_bytes / GIB:.1f}{_NO_BREAK}GiB{device}"
-    return f"{answer}: {weights}, {memory.kv.mid / GIB:.1f} {spread} for the KV cache"
+    return f"{answer}: {weights}, KV cache {memory.kv.mid / GIB:.1f} {spread}"
 
 
 def _price(plan: Plan) -> str:
     hour, count = plan.cost.usd_per_hour, plan.cost.replicas
     running = f"{read_usd(hour)}/hour running"
     if count > 1:
-        running += f" each, {read_usd(hour * count)} for all {count:,}"
+        running = f"{read_usd(hour)}/hour each, {read_usd(hour * count)} for all {count:,}"
     idle, busy = plan.usd_per_month
     if plan.deployment.always_running == count:
         return f"{running}, {read_usd(busy)}/month"
-    return f"{running}; {read_usd(idle)}/month idle, {read_usd(busy)} without a pause"
+    return f"{running}; {read_usd(idle)}/month idle, {read_usd(busy)} busy"
 
 
 def _start(plan: Plan) -> str:
@@ -141,16 +141,24 @@ def _quotas(plan: Plan) -> str:
     return "; ".join(f"{', '.join(amounts)} in {place}" for place, amounts in places.items())
 
 
-def step_lines(plan: Plan) -> Iterator[Text]:
-    """Yield a blank line, then what to type: one command a line, never broken, for they are pasted."""
+def step_lines(plan: Plan, width: int) -> Iterator[Text]:
+    """Yield a blank line, then what to type: one command a line, never broken, for they are pasted; remarks fold."""
     yield Text()
     if steps := steps_before_up(plan):
         yield Text("To do first (fill in the words in capitals):", style="bold")
-        yield unbroken(f"  {step}" for step in steps)
+        yield unbroken(line for step in steps for line in _step(step, width))
     if plan.accelerator.deployable:
         yield Text.assemble(("Next: ", "bold"), next_command(plan))
     else:
         yield Text.assemble(("Planned and priced only. What can be deployed: ", "bold"), next_command(plan))
+
+
+def _step(step: str, width: int) -> list[str]:
+    if not step.startswith("#"):
+        return [f"  {step}"]
+    return textwrap.wrap(
+        step, width, initial_indent="  ", subsequent_indent="  #   ", break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _warned(plan: Plan, width: int, room: int) -> list[Text]:

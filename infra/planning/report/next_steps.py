@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from infra.catalog import catalog
 from infra.planning.plan import Plan
 from infra.planning.platforms.base import QUOTAS_PAGE
-from infra.planning.report.rows import quota_amount
 from infra.planning.settings.resolve import Origin
 
 
@@ -25,7 +24,7 @@ def _steps(plan: Plan) -> Iterator[str]:
     stack, settings = plan.stack, plan.settings
     if typed := [path for path, origin in plan.origins.items() if origin is Origin.COMMAND_LINE]:
         what = typed[0] if len(typed) == 1 else f"the {len(typed)} values of --set"
-        yield f"# up reads Pulumi.{stack}.yaml alone: write {what} there first"
+        yield f"# write {what} into Pulumi.{stack}.yaml, for up"
     yield f"pulumi stack select --create {stack}"
     if not plan.project:
         yield f"pulumi config set gcp:project PROJECT -s {stack}"
@@ -39,9 +38,8 @@ def _steps(plan: Plan) -> Iterator[str]:
     if loose := _pins(plan):
         yield f"gemma4 pin {' '.join(loose)}"
     yield from plan.platform.steps_before_up(stack)
-    if beyond := [need for need in plan.quotas if need.beyond_default()]:
-        amounts = ", ".join(quota_amount(need) for need in beyond)
-        yield f"# ask for {amounts}: {QUOTAS_PAGE}"
+    if any(need.beyond_default() for need in plan.quotas):
+        yield f"# ask for more quota: {QUOTAS_PAGE}"
 
 
 def _pins(plan: Plan) -> list[str]:

@@ -68,12 +68,13 @@ class FittedTable:
 
     def _table(self, kept: Sequence[int], widths: Sequence[int], gap: int) -> Table:
         table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold")
+        folds = any(self.columns[index].folds for index in kept)
         for index in kept:
             column = self.columns[index]
             table.add_column(
                 Text(column.name),
                 justify="right" if column.figures else "left",
-                vertical="bottom",
+                vertical="top" if folds else "bottom",  # a row begins with its name, a head ends above its figures
                 width=widths[index],
                 overflow="fold",
                 no_wrap=not column.folds,

@@ -36,7 +36,7 @@ def print_first_screen(plan: Plan) -> None:
 
 def print_whole(plan: Plan, resources: ResourceList | None) -> None:
     """Print everything that is known of the plan, what to type next at the end."""
-    show(*_whole(plan, resources), *([] if plan.refused else step_lines(plan)))
+    show(*_whole(plan, resources), *([] if plan.refused else step_lines(plan, width())))
 
 
 def print_changes(plan: Plan, resources: ResourceList | None, before: Mapping[str, Any]) -> None:

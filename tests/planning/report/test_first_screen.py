@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,6 +18,7 @@ from infra.planning.planner import make_plan
 from infra.planning.report.first_screen import COLUMNS, MOST_LINES, MOST_LINES_REFUSED, first_screen
 from infra.planning.report.next_steps import steps_before_up
 from infra.planning.report.terminal import plain
+from infra.planning.report.text import text
 from infra.planning.settings.stackfile import read_stack, stack_names
 from infra.planning.units import read_rate, read_usd
 from tests.projects import ROOT
@@ -31,6 +33,9 @@ HARDEST: dict[str, dict[str, Any]] = {
         "tpu.slices": ["blue", "green", "red", "amber", "violet", "teal", "pink", "grey"],
     },
     "more than fits": {"stack": "l4", "serving.maxNumSeqs": 200, "serving.maxModelLen": 65536},
+    "a first row of two lines": {"stack": "v6e8", "serving.gpuMemoryUtilization": 0.98},
+    "a remark on a long key": {"stack": "v6e4-31b", "probes.startup.initialDelaySeconds": 9},
+    "large quotas to ask for": {"stack": "l4", "scaling.maxInstances": 100},
 }
 
 
@@ -69,6 +74,22 @@ def test_a_plan_with_much_to_say_takes_one_screen_as_well(case: str) -> None:
     typed = dict(HARDEST[case])
     plan = planned(typed.pop("stack"), **typed)
     assert len(lines(plan)) <= MOST_LINES, "\n".join(lines(plan))
+    (price,) = (line for line in lines(plan) if line.startswith("Price"))
+    assert price.endswith(("busy", "/month")), price
+    assert max(map(len, lines(plan))) <= COLUMNS, "\n".join(lines(plan))
+
+
+@pytest.mark.parametrize(
+    ("stack", "typed"),
+    [
+        ("v6e4", {"scaling.concurrency": 1}),
+        ("l4-31b", {"workload.outputTokens": 1}),
+        ("v6e1", {"serving.gpuMemoryUtilization": 0.98, "profile": "latency"}),
+    ],
+)
+def test_one_of_a_thing_is_said_in_the_singular(stack: str, typed: dict[str, Any]) -> None:
+    plural = re.compile(r"(?<![\d.,])1 (requests|tokens|prompts|slices|instances|chips) ")
+    assert not plural.search(" ".join(text(planned(stack, **typed)).split()))
 
 
 def test_every_model_on_every_machine_takes_one_screen() -> None:
@@ -85,9 +106,9 @@ def test_it_holds_verdict_price_speed_capacity_start_quotas_and_the_next_command
     named = [line.split()[0] for line in shown if line[:1].isalpha()]
     rows = ["Fits", "Price", "Speed", "Capacity", "Start", *(["Quota"] if plan.quotas else [])]
     assert [name for name in named if name in rows] == rows
-    text = "\n".join(shown)
-    assert f"{read_usd(plan.cost.usd_per_hour)}/hour" in text
-    assert f"{read_usd(plan.usd_per_month[0])}/month" in text
+    whole = "\n".join(shown)
+    assert f"{read_usd(plan.cost.usd_per_hour)}/hour" in whole
+    assert f"{read_usd(plan.usd_per_month[0])}/month" in whole
     assert shown[-1].endswith(f"pulumi up -s {stack}" if plan.accelerator.deployable else "gemma4 machines")
 
 
@@ -97,7 +118,7 @@ def test_the_price_is_that_of_all_replicas() -> None:
         return " ".join(line for line in lines(plan)[2:5] if "/hour" in line or "/month" in line)
 
     one = planned("l4").cost.usd_per_hour
-    assert f"{read_usd(one)}/hour running each, {read_usd(7 * one)} for all 7" in price("l4", scaling__maxInstances=7)
+    assert f"{read_usd(one)}/hour each, {read_usd(7 * one)} for all 7" in price("l4", scaling__maxInstances=7)
     assert "/month idle" in price("l4", scaling__maxInstances=7)
     kept = price("l4", scaling__maxInstances=2, scaling__minInstances=2)
     month = planned("l4", **{"scaling.maxInstances": 2, "scaling.minInstances": 2}).usd_per_month[1]
@@ -134,9 +155,9 @@ def test_what_is_still_to_do_is_done_once_it_is_done(stack: str) -> None:
 def test_a_value_that_stands_only_on_the_command_line_is_to_be_written_first() -> None:
     assert not any("alone" in step for step in steps_before_up(planned("l4")))
     one, two = {"serving.maxModelLen": 4096}, {"serving.maxModelLen": 4096, "scaling.maxInstances": 2}
-    first = "# up reads Pulumi.l4.yaml alone: write"
-    assert steps_before_up(planned("l4", **one))[0] == f"{first} serving.maxModelLen there first"
-    assert steps_before_up(planned("l4", **two))[0] == f"{first} the 2 values of --set there first"
+    there = "into Pulumi.l4.yaml, for up"
+    assert steps_before_up(planned("l4", **one))[0] == f"# write serving.maxModelLen {there}"
+    assert steps_before_up(planned("l4", **two))[0] == f"# write the 2 values of --set {there}"
     assert len(lines(planned("l4", **two))) <= MOST_LINES
 
 

@@ -60,6 +60,12 @@ def test_text_folds_beside_its_name() -> None:
     assert shown(labelled([("next", "one two three")], 6), 16) == ["next    one two", "        three"]
 
 
+def test_a_row_of_several_lines_begins_with_its_name() -> None:
+    columns = [Column("name"), Column("meaning", folds=True)]
+    lines = shown(FittedTable(columns, [("first", "word " * 12), ("second", "word")]), 40)
+    assert [line.split()[0] for line in lines] == ["name", "first", "word", "second"]
+
+
 @pytest.mark.parametrize("width", [76, 80, 100])
 def test_several_columns_that_fold_keep_every_word_within_the_width(width: int) -> None:
     words = [f"word{number}" for number in range(12)]

@@ -157,7 +157,8 @@ def _in_flight(settings: Settings, slices: SlicesPlan, max_num_seqs: int) -> Ite
     each = slices.gateway.in_flight_limit // count
     whose = "the slice" if count == 1 else f"each of {count} slices"
     if each < max_num_seqs:
-        fact = f"{each} requests are in flight for {whose}, less than serving.maxNumSeqs {max_num_seqs}."
+        are = "1 request is" if each == 1 else f"{each} requests are"
+        fact = f"{are} in flight for {whose}, less than serving.maxNumSeqs {max_num_seqs}."
         fits = max_num_seqs * count <= MOST_IN_FLIGHT
         fix = f"scaling.concurrency: {max_num_seqs}" if fits else f"serving.maxNumSeqs: {each}, or use fewer slices"
         yield Fault("scaling.concurrency", fact, "The batch can never fill.", f"Write {fix}.")

@@ -15,7 +15,7 @@ from infra.planning.performance.startup import StartupEstimate
 from infra.planning.platforms.base import Deployment, QuotaNeed
 from infra.planning.settings.cidr import neighbour
 from infra.planning.settings.declarations import Provisioning, Settings
-from infra.planning.units import parse_duration, read_duration, read_minutes, read_spread, read_usd
+from infra.planning.units import counted, parse_duration, read_duration, read_minutes, read_spread, read_usd
 
 GATEWAY, SLICES = "-gate", "-tpu"
 """Ends of names: of the gateway's account; of the slices' subnet, and the tag by which the firewall knows them."""
@@ -125,7 +125,7 @@ class SlicesPlan(Deployment):
             f"{read_duration(self.valid_until_duration_s)}, `pulumi up` waits {read_duration(self.wait_for_capacity_s)}"
         )
         yield f"machines in {self.subnet_cidr}, the range beside the gateway's {settings.network.subnet_cidr}"
-        yield f"the gateway admits {self.gateway.in_flight_limit} requests at once, and answers 429 to the next"
+        yield f"the gateway admits {counted(self.gateway.in_flight_limit, 'request')} at once, and answers 429 to the next"
         spread = read_spread(startup.restart, read_minutes)
         one = f"≈ {read_duration(startup.restart.mid)} {spread}"
         if self.replicas == 1:
