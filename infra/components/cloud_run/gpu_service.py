@@ -62,105 +62,85 @@ class GpuService(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: GpuServiceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gemma4:components:GpuService", name, {}, opts)
-        self._args, self._plan = args, args.plan
-        asked = PrivateServiceArgs(
-            plan=args.plan,
-            invoker=args.invoker,
-            description=f"{args.plan.model.title} by vLLM {args.plan.server.image_version or ''}".rstrip(),
-            template=self._template(),
-            ready=args.ready,
-            timeout_s=args.plan.deploy_timeout_s,
-        )
-        self.service = private_service(self, name, asked)
-        self.callable = callers(self, name, asked, self.service)
-        self.register_outputs({"url": self.service.uri})
-
-    def _template(self) -> ServiceTemplateArgs:
-        limits, instance = limits_of(self._plan.accelerator), self._args.instances
-        return ServiceTemplateArgs(
-            service_account=self._args.account.email,
-            labels=dict(self._plan.labels),
+        plan, instance = args.plan, args.instances
+        limits = limits_of(plan.accelerator)
+        volume = interface = None
+        if args.bucket is not None and plan.settings.weights.access == "mount":
+            volume = ServiceTemplateVolumeGcsArgs(
+                bucket=args.bucket, read_only=True, mount_options=list(instance.mount_options)
+            )
+        if args.network is not None:
+            interface = ServiceTemplateVpcAccessNetworkInterfaceArgs(
+                network=args.network.network.id, subnetwork=args.network.subnet.id
+            )
+        template = ServiceTemplateArgs(
+            service_account=args.account.email,
+            labels=dict(plan.labels),
             execution_environment="EXECUTION_ENVIRONMENT_GEN2",
             node_selector=ServiceTemplateNodeSelectorArgs(accelerator=limits.accelerator),
-            gpu_zonal_redundancy_disabled=not self._plan.settings.scaling.zonal_redundancy,
+            gpu_zonal_redundancy_disabled=not plan.settings.scaling.zonal_redundancy,
             scaling=ServiceTemplateScalingArgs(
                 min_instance_count=instance.min_instances, max_instance_count=instance.max_instances
             ),
             max_instance_request_concurrency=instance.concurrency,
             timeout=f"{instance.request_timeout_s}s",
-            containers=[self._container()],
-            volumes=self._volumes(),
-            vpc_access=self._vpc_access(),
-        )
-
-    def _container(self) -> ServiceTemplateContainerArgs:
-        command, instance = self._plan.command, self._args.instances
-        probe, ready = instance.probe, instance.readiness_probe
-        words = [*command.wrapper, *command.argv]
-        return ServiceTemplateContainerArgs(
-            name="vllm",
-            image=self._args.image,
-            commands=words[:1],
-            args=words[1:],
-            envs=self._environment(),
-            ports=ServiceTemplateContainerPortsArgs(name="http1", container_port=PORT),
-            resources=ServiceTemplateContainerResourcesArgs(
-                limits={
-                    "cpu": str(instance.cpu),
-                    "memory": f"{instance.memory_gib}Gi",
-                    "nvidia.com/gpu": str(instance.accelerator.devices),
-                },
-                cpu_idle=False,  # instance-based billing, which a GPU needs
-            ),
-            startup_probe=ServiceTemplateContainerStartupProbeArgs(
-                http_get=ServiceTemplateContainerStartupProbeHttpGetArgs(path=probe.path, port=PORT),
-                initial_delay_seconds=probe.initial_delay_s,
-                period_seconds=probe.period_s,
-                timeout_seconds=probe.timeout_s,
-                failure_threshold=probe.failure_threshold,
-            ),
-            readiness_probe=ServiceTemplateContainerReadinessProbeArgs(
-                http_get=ServiceTemplateContainerReadinessProbeHttpGetArgs(path=ready.path, port=PORT),
-                period_seconds=ready.period_s,
-                timeout_seconds=ready.timeout_s,
-                failure_threshold=ready.failure_threshold,
-            ),
-            volume_mounts=[
-                ServiceTemplateContainerVolumeMountArgs(
-                    name="weights", mount_path=self._plan.server.hosting.weights_folder
-                )
-            ]
-            if self._mounted
+            containers=[_container(args, mounted=volume is not None)],
+            volumes=[ServiceTemplateVolumeArgs(name="weights", gcs=volume)] if volume else None,
+            vpc_access=ServiceTemplateVpcAccessArgs(egress="ALL_TRAFFIC", network_interfaces=[interface])
+            if interface
             else None,
         )
+        service = PrivateServiceArgs(
+            plan=plan,
+            invoker=args.invoker,
+            description=f"{plan.model.title} by vLLM {plan.server.image_version or ''}".rstrip(),
+            template=template,
+            ready=args.ready,
+            timeout_s=plan.deploy_timeout_s,
+        )
+        self.service = private_service(self, name, service)
+        self.callable = callers(self, name, service, self.service)
+        self.register_outputs({"url": self.service.uri})
 
-    def _environment(self) -> list[ServiceTemplateContainerEnvArgs]:
-        plain = [
-            ServiceTemplateContainerEnvArgs(name=name, value=value) for name, value in self._plan.command.env.items()
-        ]
-        secret = self._args.token_secret
-        if secret is None:
-            return plain
-        reference = ServiceTemplateContainerEnvValueSourceSecretKeyRefArgs(secret=secret, version="latest")
+
+def _container(args: GpuServiceArgs, *, mounted: bool) -> ServiceTemplateContainerArgs:
+    """Return the container of vLLM; `mounted` says whether the bucket's volume stands in its file system."""
+    plan, instance, command = args.plan, args.instances, args.plan.command
+    probe, ready = instance.probe, instance.readiness_probe
+    words = [*command.wrapper, *command.argv]
+    environment = [ServiceTemplateContainerEnvArgs(name=name, value=value) for name, value in command.env.items()]
+    if args.token_secret is not None:
+        reference = ServiceTemplateContainerEnvValueSourceSecretKeyRefArgs(secret=args.token_secret, version="latest")
         source = ServiceTemplateContainerEnvValueSourceArgs(secret_key_ref=reference)
-        return [*plain, ServiceTemplateContainerEnvArgs(name="HF_TOKEN", value_source=source)]
-
-    @property
-    def _mounted(self) -> bool:
-        return self._args.bucket is not None and self._plan.settings.weights.access == "mount"
-
-    def _volumes(self) -> list[ServiceTemplateVolumeArgs] | None:
-        if not self._mounted or self._args.bucket is None:
-            return None
-        bucket = ServiceTemplateVolumeGcsArgs(
-            bucket=self._args.bucket, read_only=True, mount_options=list(self._args.instances.mount_options)
-        )
-        return [ServiceTemplateVolumeArgs(name="weights", gcs=bucket)]
-
-    def _vpc_access(self) -> ServiceTemplateVpcAccessArgs | None:
-        if self._args.network is None:
-            return None
-        interface = ServiceTemplateVpcAccessNetworkInterfaceArgs(
-            network=self._args.network.network.id, subnetwork=self._args.network.subnet.id
-        )
-        return ServiceTemplateVpcAccessArgs(egress="ALL_TRAFFIC", network_interfaces=[interface])
+        environment.append(ServiceTemplateContainerEnvArgs(name="HF_TOKEN", value_source=source))
+    mount = ServiceTemplateContainerVolumeMountArgs(name="weights", mount_path=plan.server.hosting.weights_folder)
+    return ServiceTemplateContainerArgs(
+        name="vllm",
+        image=args.image,
+        commands=words[:1],
+        args=words[1:],
+        envs=environment,
+        ports=ServiceTemplateContainerPortsArgs(name="http1", container_port=PORT),
+        resources=ServiceTemplateContainerResourcesArgs(
+            limits={
+                "cpu": str(instance.cpu),
+                "memory": f"{instance.memory_gib}Gi",
+                "nvidia.com/gpu": str(instance.accelerator.devices),
+            },
+            cpu_idle=False,  # instance-based billing, which a GPU needs
+        ),
+        startup_probe=ServiceTemplateContainerStartupProbeArgs(
+            http_get=ServiceTemplateContainerStartupProbeHttpGetArgs(path=probe.path, port=PORT),
+            initial_delay_seconds=probe.initial_delay_s,
+            period_seconds=probe.period_s,
+            timeout_seconds=probe.timeout_s,
+            failure_threshold=probe.failure_threshold,
+        ),
+        readiness_probe=ServiceTemplateContainerReadinessProbeArgs(
+            http_get=ServiceTemplateContainerReadinessProbeHttpGetArgs(path=ready.path, port=PORT),
+            period_seconds=ready.period_s,
+            timeout_seconds=ready.timeout_s,
+            failure_threshold=ready.failure_threshold,
+        ),
+        volume_mounts=[mount] if mounted else None,
+    )

@@ -43,10 +43,29 @@ class Foundation(pulumi.ComponentResource):
     def __init__(self, name: str, args: FoundationArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gemma4:components:Foundation", name, {}, opts)
         self._name, self._plan = name, args.plan
-        self.apis = [self._api(api) for api in self._needed(args)]
+        settings = args.plan.settings
+        secrets = args.hf_token is not None or settings.hf_token_secret or settings.images.docker_hub_secret
+        self.apis = [
+            gcp.projects.Service(
+                f"{name}-api-{api}",
+                service=f"{api}.googleapis.com",
+                disable_on_destroy=False,
+                opts=pulumi.ResourceOptions(parent=self),
+            )
+            for api in sorted({*_ALWAYS, *args.plan.platform.apis, *(("secretmanager",) if secrets else ())})
+        ]
         self.runtime = self.account("runtime", args.plan.names.prefix, "runs the server")
         self.invoker = self.account("invoker", args.plan.names.invoker, "may call the endpoint")
-        self.deployers = self._let_deployers_check()
+        self.deployers = [
+            gcp.serviceaccount.IAMMember(
+                f"{name}-deployer-{suffix}",
+                service_account_id=self.invoker.name,
+                role="roles/iam.serviceAccountOpenIdTokenCreator",
+                member=member,
+                opts=pulumi.ResourceOptions(parent=self),
+            )
+            for suffix, member in by_name(settings.access.deployers).items()
+        ]
         self.token_secret, self._token_ready = self._token(args)
         self.register_outputs({"runtime": self.runtime.email, "invoker": self.invoker.email})
 
@@ -78,36 +97,16 @@ class Foundation(pulumi.ComponentResource):
         return GrantPropagation(
             f"{self._name}-grants-{role}",
             GrantPropagationArgs(
-                after=[_identity(one) for one in (*self.apis, *made) if isinstance(one, pulumi.CustomResource)],
+                # What changes when a resource is made anew: an account keeps its name then, and so do all its grants.
+                after=[
+                    one.unique_id if isinstance(one, gcp.serviceaccount.Account) else one.id
+                    for one in (*self.apis, *made)
+                    if isinstance(one, pulumi.CustomResource)
+                ],
                 settle_s=parse_duration(self._plan.settings.access.settle_time),
             ),
             opts=pulumi.ResourceOptions(parent=self, depends_on=list(made)),
         )
-
-    def _needed(self, args: FoundationArgs) -> list[str]:
-        settings = args.plan.settings
-        secrets = args.hf_token is not None or settings.hf_token_secret or settings.images.docker_hub_secret
-        return sorted({*_ALWAYS, *args.plan.platform.apis, *(("secretmanager",) if secrets else ())})
-
-    def _api(self, api: str) -> gcp.projects.Service:
-        return gcp.projects.Service(
-            f"{self._name}-api-{api}",
-            service=f"{api}.googleapis.com",
-            disable_on_destroy=False,
-            opts=pulumi.ResourceOptions(parent=self),
-        )
-
-    def _let_deployers_check(self) -> list[pulumi.Resource]:
-        return [
-            gcp.serviceaccount.IAMMember(
-                f"{self._name}-deployer-{suffix}",
-                service_account_id=self.invoker.name,
-                role="roles/iam.serviceAccountOpenIdTokenCreator",
-                member=member,
-                opts=pulumi.ResourceOptions(parent=self),
-            )
-            for suffix, member in by_name(self._plan.settings.access.deployers).items()
-        ]
 
     def _token(self, args: FoundationArgs) -> tuple[pulumi.Output[str] | None, list[pulumi.Resource]]:
         existing = self._plan.settings.hf_token_secret
@@ -129,8 +128,3 @@ class Foundation(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self, additional_secret_outputs=["secretData"]),
         )
         return secret.id, [version]
-
-
-def _identity(made: pulumi.CustomResource) -> pulumi.Output[str]:
-    """Return what changes when `made` is made anew: an account keeps its name then, and with it all its grants keep theirs."""
-    return made.unique_id if isinstance(made, gcp.serviceaccount.Account) else made.id

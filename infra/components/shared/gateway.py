@@ -54,44 +54,21 @@ class Gateway(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: GatewayArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gemma4:components:Gateway", name, {}, opts)
-        self._args, self._plan, self._gateway = args, args.plan, args.gateway
-        asked = PrivateServiceArgs(
-            plan=args.plan,
-            invoker=args.invoker,
-            description=f"gemma4 stack {args.plan.stack}: gateway of the TPU slices",
-            template=self._template(),
-            ready=args.ready,
+        plan, gateway, probe = args.plan, args.gateway, args.gateway.probe
+        configuration = pulumi.Output.all(**args.addresses).apply(
+            lambda addresses: render_nginx(
+                project=plan.names.project,
+                slices=addresses,
+                in_flight_limit=gateway.in_flight_limit,
+                request_timeout_s=gateway.request_timeout_s,
+            )
         )
-        self.service = private_service(self, name, asked)
-        self.callable = callers(self, name, asked, self.service)
-        self.register_outputs({"url": self.service.uri})
-
-    def _template(self) -> ServiceTemplateArgs:
-        gateway, network = self._gateway, self._args.network
-        interface = ServiceTemplateVpcAccessNetworkInterfaceArgs(
-            network=network.network.id, subnetwork=network.subnet.id
-        )
-        return ServiceTemplateArgs(
-            service_account=self._args.account.email,
-            labels=dict(self._plan.labels),
-            execution_environment="EXECUTION_ENVIRONMENT_GEN2",
-            scaling=ServiceTemplateScalingArgs(
-                min_instance_count=gateway.min_instances, max_instance_count=gateway.max_instances
-            ),
-            max_instance_request_concurrency=gateway.concurrency,
-            timeout=f"{gateway.request_timeout_s}s",
-            containers=[self._container()],
-            vpc_access=ServiceTemplateVpcAccessArgs(egress="ALL_TRAFFIC", network_interfaces=[interface]),
-        )
-
-    def _container(self) -> ServiceTemplateContainerArgs:
-        gateway, probe = self._gateway, self._gateway.probe
-        return ServiceTemplateContainerArgs(
+        container = ServiceTemplateContainerArgs(
             name="nginx",
-            image=self._plan.images["gateway"].pull,
+            image=plan.images["gateway"].pull,
             commands=[gateway.command[0]],
             args=list(gateway.command[1:]),
-            envs=[ServiceTemplateContainerEnvArgs(name=gateway.env_name, value=self._configuration())],
+            envs=[ServiceTemplateContainerEnvArgs(name=gateway.env_name, value=configuration)],
             ports=ServiceTemplateContainerPortsArgs(name="http1", container_port=gateway.port),
             resources=ServiceTemplateContainerResourcesArgs(
                 limits={"cpu": str(gateway.cpu), "memory": f"{gateway.memory_mib}Mi"},
@@ -105,14 +82,23 @@ class Gateway(pulumi.ComponentResource):
                 failure_threshold=probe.failure_threshold,
             ),
         )
-
-    def _configuration(self) -> pulumi.Output[str]:
-        project, gateway = self._plan.names.project, self._gateway
-        return pulumi.Output.all(**self._args.addresses).apply(
-            lambda addresses: render_nginx(
-                project=project,
-                slices=addresses,
-                in_flight_limit=gateway.in_flight_limit,
-                request_timeout_s=gateway.request_timeout_s,
-            )
+        interface = ServiceTemplateVpcAccessNetworkInterfaceArgs(
+            network=args.network.network.id, subnetwork=args.network.subnet.id
         )
+        template = ServiceTemplateArgs(
+            service_account=args.account.email,
+            labels=dict(plan.labels),
+            execution_environment="EXECUTION_ENVIRONMENT_GEN2",
+            scaling=ServiceTemplateScalingArgs(
+                min_instance_count=gateway.min_instances, max_instance_count=gateway.max_instances
+            ),
+            max_instance_request_concurrency=gateway.concurrency,
+            timeout=f"{gateway.request_timeout_s}s",
+            containers=[container],
+            vpc_access=ServiceTemplateVpcAccessArgs(egress="ALL_TRAFFIC", network_interfaces=[interface]),
+        )
+        description = f"gemma4 stack {plan.stack}: gateway of the TPU slices"
+        service = PrivateServiceArgs(plan, args.invoker, description, template, args.ready)
+        self.service = private_service(self, name, service)
+        self.callable = callers(self, name, service, self.service)
+        self.register_outputs({"url": self.service.uri})

@@ -8,12 +8,16 @@ digest is the push's own.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pulumi
 import pulumi_gcp as gcp
 
 from infra.components.shared.foundation import Foundation
 from infra.planning.plan import Plan
+
+if TYPE_CHECKING:
+    import pulumi_docker
 
 
 @dataclass(frozen=True)
@@ -34,13 +38,8 @@ class Images(pulumi.ComponentResource):
     def __init__(self, name: str, args: ImagesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gemma4:components:Images", name, {}, opts)
         self._name, self._plan = name, args.plan
-        build = args.plan.settings.images.mode == "build"
-        self.repository = self._repository(args, build)
-        self.serving, self.ready = self._built() if build else self._mirrored()
-        self.register_outputs({"serving": self.serving})
-
-    def _repository(self, args: ImagesArgs, build: bool) -> gcp.artifactregistry.Repository:
-        registry = gcp.artifactregistry
+        plan, registry = args.plan, gcp.artifactregistry
+        build = plan.settings.images.mode == "build"
         login, ready = self._login(args.foundation)
         remote = registry.RepositoryRemoteRepositoryConfigArgs(
             description="Docker Hub",
@@ -49,34 +48,32 @@ class Images(pulumi.ComponentResource):
                 public_repository="DOCKER_HUB"
             ),
         )
-        return registry.Repository(
-            f"{self._name}-repository",
-            repository_id=self._plan.names.prefix,
-            location=self._plan.region,
+        latest = registry.RepositoryCleanupPolicyMostRecentVersionsArgs(keep_count=plan.repository.keep_versions)
+        old = registry.RepositoryCleanupPolicyConditionArgs(
+            tag_state="ANY", older_than=f"{plan.repository.delete_after_s}s"
+        )
+        self.repository = registry.Repository(
+            f"{name}-repository",
+            repository_id=plan.names.prefix,
+            location=plan.region,
             format="DOCKER",
             mode="STANDARD_REPOSITORY" if build else "REMOTE_REPOSITORY",
             remote_repository_config=None if build else remote,
-            description=f"gemma4 stack {self._plan.stack}: serving images",
-            labels=dict(self._plan.labels),
+            description=f"gemma4 stack {plan.stack}: serving images",
+            labels=dict(plan.labels),
             cleanup_policies=[
-                registry.RepositoryCleanupPolicyArgs(
-                    id="keep-latest",
-                    action="KEEP",
-                    most_recent_versions=registry.RepositoryCleanupPolicyMostRecentVersionsArgs(
-                        keep_count=self._plan.repository.keep_versions
-                    ),
-                ),
-                registry.RepositoryCleanupPolicyArgs(
-                    id="delete-old",
-                    action="DELETE",
-                    condition=registry.RepositoryCleanupPolicyConditionArgs(
-                        tag_state="ANY", older_than=f"{self._plan.repository.delete_after_s}s"
-                    ),
-                ),
+                registry.RepositoryCleanupPolicyArgs(id="keep-latest", action="KEEP", most_recent_versions=latest),
+                registry.RepositoryCleanupPolicyArgs(id="delete-old", action="DELETE", condition=old),
             ],
             # Else one in another region would be kept as a deletion to be done, and be in the way of a move back.
             opts=pulumi.ResourceOptions(parent=self, depends_on=ready, delete_before_replace=True),
         )
+        if build:
+            image = self._build()
+            self.serving, self.ready = image.repo_digest, [image]
+        else:
+            self.serving, self.ready = pulumi.Output.from_input(plan.images["serving"].pull), [self.repository]
+        self.register_outputs({"serving": self.serving})
 
     def _login(
         self, foundation: Foundation
@@ -109,14 +106,11 @@ class Images(pulumi.ComponentResource):
         )
         return credentials, [grant, foundation.settled("images", [agent, grant])]
 
-    def _mirrored(self) -> tuple[pulumi.Output[str], list[pulumi.Resource]]:
-        return pulumi.Output.from_input(self._plan.images["serving"].pull), [self.repository]
-
-    def _built(self) -> tuple[pulumi.Output[str], list[pulumi.Resource]]:
+    def _build(self) -> pulumi_docker.Image:
         import pulumi_docker as docker  # imported where a build was asked for: its plugin is looked for at import
 
         folder = self._plan.server.implementation.image
-        image = docker.Image(
+        return docker.Image(
             f"{self._name}-build",
             image_name=self._plan.images["serving"].pull,
             build=docker.DockerBuildArgs(
@@ -127,4 +121,3 @@ class Images(pulumi.ComponentResource):
             ),
             opts=pulumi.ResourceOptions(parent=self, depends_on=[self.repository]),
         )
-        return image.repo_digest, [image]

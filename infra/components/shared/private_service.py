@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,9 +98,4 @@ def callers(
 
 def mark_of(template: Any, after: str | None) -> str:
     """Return a name for what a revision is asked to be, the same for the same template until one of it has failed."""
-    return hashlib.sha256(json.dumps([template, after or ""], default=_given, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _given(arguments: object) -> Mapping[str, Any]:
-    """Return what an arguments class of the SDK was given."""
-    return vars(arguments)
+    return hashlib.sha256(json.dumps([template, after or ""], default=vars, sort_keys=True).encode()).hexdigest()[:16]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import pulumi
 import pulumi_gcp as gcp
@@ -24,31 +23,26 @@ def serving_check_args(
     path: str = "",
 ) -> ServingCheckArgs:
     """Return the arguments of the check of one server; `path` selects a slice behind a gateway."""
-    kv = plan.kv_tokens
+    kv, serving = plan.kv_tokens, plan.settings.serving
     return ServingCheckArgs(
         url=url,
         path=path,
         generation=generation,
-        expected=_expected(plan),
+        expected={
+            "model": plan.model.hub_id,
+            "spec_hash": plan.command.spec_hash,
+            "max_model_len": plan.server.max_model_len,
+            "tools": serving.tools,
+            "reasoning": serving.reasoning,
+            "image": bool(serving.modalities.image),
+            "audio": bool(serving.modalities.audio),
+            "video": bool(serving.modalities.video),
+            "prompt_tokens": plan.settings.workload.prompt_tokens,
+            "vllm_version": plan.server.image_version or "",
+        },
         predicted_kv_tokens=[int(kv.low), int(kv.mid), int(kv.high)],
         ready_timeout_s=plan.ready_timeout_s,
         invoker=invoker.email,
         log=log,
         skipped=_INTERNAL if plan.settings.access.ingress == "internal" else "",
     )
-
-
-def _expected(plan: Plan) -> Mapping[str, Any]:
-    serving = plan.settings.serving
-    return {
-        "model": plan.model.hub_id,
-        "spec_hash": plan.command.spec_hash,
-        "max_model_len": plan.server.max_model_len,
-        "tools": serving.tools,
-        "reasoning": serving.reasoning,
-        "image": bool(serving.modalities.image),
-        "audio": bool(serving.modalities.audio),
-        "video": bool(serving.modalities.video),
-        "prompt_tokens": plan.settings.workload.prompt_tokens,
-        "vllm_version": plan.server.image_version or "",
-    }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 from typing import Any
 
 import pulumi
@@ -43,20 +42,16 @@ def stack_outputs(plan: Plan, foundation: Foundation, url: pulumi.Output[str], w
         "serviceAccount": foundation.runtime.email,
         "invokerAccount": foundation.invoker.email,
         "bucket": weights.bucket if weights else None,
-        "plan": _for_review(plan),
-    }
-
-
-def _for_review(plan: Plan) -> Mapping[str, Any]:
-    """Return the plan in a dozen lines: what a reviewer should see change."""
-    return {
-        "model": plan.model.id,
-        "accelerator": plan.accelerator.id,
-        "image": plan.images["serving"].upstream,
-        "command": shlex.join(plan.command.argv),
-        "spec": plan.command.spec_hash,
-        "kvTokens": plan.capacity.tokens,
-        "maxNumSeqs": plan.server.max_num_seqs,
-        "verdict": plan.verdict.value,
-        "usdPerHour": round(plan.cost.usd_per_hour, 2),
+        # The plan in a dozen lines: what a reviewer should see change.
+        "plan": {
+            "model": plan.model.id,
+            "accelerator": plan.accelerator.id,
+            "image": plan.images["serving"].upstream,
+            "command": shlex.join(plan.command.argv),
+            "spec": plan.command.spec_hash,
+            "kvTokens": plan.capacity.tokens,
+            "maxNumSeqs": plan.server.max_num_seqs,
+            "verdict": plan.verdict.value,
+            "usdPerHour": round(plan.cost.usd_per_hour, 2),
+        },
     }

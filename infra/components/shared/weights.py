@@ -58,32 +58,47 @@ class Weights(pulumi.ComponentResource):
     def __init__(self, name: str, args: WeightsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gemma4:components:Weights", name, {}, opts)
         self._name, self._plan, self._foundation = name, args.plan, args.foundation
-        self._stage: bytes = runpy.run_path(str(ARCHIVE))["stage"]()
-        if args.plan.staging is None:
-            self.bucket, job = pulumi.Output.from_input(args.plan.names.bucket), None
-            waits: list[pulumi.Resource] = []
+        plan = args.plan
+        stage: bytes = runpy.run_path(str(ARCHIVE))["stage"]()
+        job, waits = None, list[pulumi.Resource]()
+        if plan.staging is None:
+            self.bucket = pulumi.Output.from_input(plan.names.bucket)
         else:
-            own = self._own_bucket()
-            self.bucket = own.name
-            job, waits = self._job(own, args.plan.staging)
-        copies = [self._copy(number, weights, job, waits) for number, weights in enumerate(args.plan.weights)]
+            protect = plan.settings.weights.protect
+            bucket = gcp.storage.Bucket(
+                f"{name}-bucket",
+                name=plan.names.bucket,
+                location=plan.region.upper(),
+                uniform_bucket_level_access=True,
+                public_access_prevention="enforced",
+                force_destroy=not protect,
+                soft_delete_policy=gcp.storage.BucketSoftDeletePolicyArgs(retention_duration_seconds=0),
+                labels=dict(plan.labels),
+                opts=pulumi.ResourceOptions(parent=self, protect=protect, depends_on=args.foundation.apis),
+            )
+            self.bucket = bucket.name
+            job, waits = self._job(plan.staging, stage)
+        copies = [
+            WeightsCopy(
+                f"{name}-copy-{number}",
+                WeightsCopyArgs(
+                    project=plan.names.project,
+                    region=plan.region,
+                    bucket=self.bucket,
+                    prefix=weights.prefix,
+                    repository=weights.hub_id,
+                    revision=weights.revision,
+                    job="" if job is None else job.name,
+                    arguments=[] if job is None else stage_arguments(plan, weights),
+                    program_hash="" if job is None else hashlib.sha256(stage).hexdigest()[:12],
+                ),
+                opts=pulumi.ResourceOptions(parent=self, depends_on=waits),
+            )
+            for number, weights in enumerate(plan.weights)
+        ]
         self.grants = [self._grant("reader", "roles/storage.objectViewer", args.foundation.runtime.member)]
         self.ready = [*copies, *self.grants]
         self.register_outputs({"bucket": self.bucket})
-
-    def _own_bucket(self) -> gcp.storage.Bucket:
-        protect = self._plan.settings.weights.protect
-        return gcp.storage.Bucket(
-            f"{self._name}-bucket",
-            name=self._plan.names.bucket,
-            location=self._plan.region.upper(),
-            uniform_bucket_level_access=True,
-            public_access_prevention="enforced",
-            force_destroy=not protect,
-            soft_delete_policy=gcp.storage.BucketSoftDeletePolicyArgs(retention_duration_seconds=0),
-            labels=dict(self._plan.labels),
-            opts=pulumi.ResourceOptions(parent=self, protect=protect, depends_on=self._foundation.apis),
-        )
 
     def _grant(self, role: str, permission: str, member: pulumi.Input[str]) -> gcp.storage.BucketIAMMember:
         return gcp.storage.BucketIAMMember(
@@ -94,51 +109,42 @@ class Weights(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self),
         )
 
-    def _job(
-        self, bucket: gcp.storage.Bucket, staging: StagingPlan
-    ) -> tuple[gcp.cloudrunv2.Job, list[pulumi.Resource]]:
-        stager = self._foundation.account("stager", self._plan.names.stager, "copies the weights into the bucket")
+    def _job(self, staging: StagingPlan, stage: bytes) -> tuple[gcp.cloudrunv2.Job, list[pulumi.Resource]]:
+        """Return the job that fills the bucket, and what must be there before it can run."""
+        plan, foundation = self._plan, self._foundation
+        stager = foundation.account("stager", plan.names.stager, "copies the weights into the bucket")
         script = gcp.storage.BucketObject(
             f"{self._name}-script",
-            bucket=bucket.name,
+            bucket=self.bucket,
             name=_SCRIPT_OBJECT,
-            source=pulumi.FileAsset(_file_of(self._stage)),
+            source=pulumi.FileAsset(_file_of(stage)),
             opts=pulumi.ResourceOptions(parent=self),
         )
         grants = [
             self._grant("writer", "roles/storage.objectUser", stager.member),
-            *self._foundation.let_read_token("stager", stager),
+            *foundation.let_read_token("stager", stager),
         ]
-        waits: list[pulumi.Resource] = [script, self._foundation.settled("stager", [stager, *grants])]
-        job = gcp.cloudrunv2.Job(
-            f"{self._name}-job",
-            name=self._plan.names.stager,
-            location=self._plan.region,
-            labels=dict(self._plan.labels),
-            deletion_protection=False,
-            template=JobTemplateArgs(
-                labels=dict(self._plan.labels), task_count=1, template=self._task(bucket, stager, staging)
-            ),
-            opts=pulumi.ResourceOptions(parent=self, depends_on=waits, ignore_changes=["client", "clientVersion"]),
-        )
-        return job, waits
-
-    def _task(
-        self, bucket: gcp.storage.Bucket, stager: gcp.serviceaccount.Account, staging: StagingPlan
-    ) -> JobTemplateTemplateArgs:
-        volume = JobTemplateTemplateVolumeGcsArgs(bucket=bucket.name, read_only=True)
+        waits: list[pulumi.Resource] = [script, foundation.settled("stager", [stager, *grants])]
+        environment = []
+        if foundation.token_secret is not None:
+            reference = JobTemplateTemplateContainerEnvValueSourceSecretKeyRefArgs(
+                secret=foundation.token_secret, version="latest"
+            )
+            source = JobTemplateTemplateContainerEnvValueSourceArgs(secret_key_ref=reference)
+            environment.append(JobTemplateTemplateContainerEnvArgs(name="HF_TOKEN", value_source=source))
         container = JobTemplateTemplateContainerArgs(
             name="stage",
-            image=self._plan.images["staging"].pull,
+            image=plan.images["staging"].pull,
             commands=["python3", f"{_SCRIPT_MOUNT}/{_SCRIPT_OBJECT}"],
-            args=stage_arguments(self._plan, self._plan.weights[0]),
-            envs=self._token_env(),
+            args=stage_arguments(plan, plan.weights[0]),
+            envs=environment,
             resources=JobTemplateTemplateContainerResourcesArgs(
                 limits={"cpu": str(staging.cpu), "memory": f"{staging.memory_gib}Gi"}
             ),
             volume_mounts=[JobTemplateTemplateContainerVolumeMountArgs(name="script", mount_path=_SCRIPT_MOUNT)],
         )
-        return JobTemplateTemplateArgs(
+        volume = JobTemplateTemplateVolumeGcsArgs(bucket=self.bucket, read_only=True)
+        task = JobTemplateTemplateArgs(
             service_account=stager.email,
             execution_environment="EXECUTION_ENVIRONMENT_GEN2",
             timeout=f"{staging.timeout_s}s",
@@ -146,34 +152,16 @@ class Weights(pulumi.ComponentResource):
             containers=[container],
             volumes=[JobTemplateTemplateVolumeArgs(name="script", gcs=volume)],
         )
-
-    def _token_env(self) -> list[JobTemplateTemplateContainerEnvArgs]:
-        if self._foundation.token_secret is None:
-            return []
-        reference = JobTemplateTemplateContainerEnvValueSourceSecretKeyRefArgs(
-            secret=self._foundation.token_secret, version="latest"
+        job = gcp.cloudrunv2.Job(
+            f"{self._name}-job",
+            name=plan.names.stager,
+            location=plan.region,
+            labels=dict(plan.labels),
+            deletion_protection=False,
+            template=JobTemplateArgs(labels=dict(plan.labels), task_count=1, template=task),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=waits, ignore_changes=["client", "clientVersion"]),
         )
-        source = JobTemplateTemplateContainerEnvValueSourceArgs(secret_key_ref=reference)
-        return [JobTemplateTemplateContainerEnvArgs(name="HF_TOKEN", value_source=source)]
-
-    def _copy(
-        self, number: int, weights: WeightSet, job: gcp.cloudrunv2.Job | None, waits: list[pulumi.Resource]
-    ) -> WeightsCopy:
-        return WeightsCopy(
-            f"{self._name}-copy-{number}",
-            WeightsCopyArgs(
-                project=self._plan.names.project,
-                region=self._plan.region,
-                bucket=self.bucket,
-                prefix=weights.prefix,
-                repository=weights.hub_id,
-                revision=weights.revision,
-                job="" if job is None else job.name,
-                arguments=[] if job is None else stage_arguments(self._plan, weights),
-                program_hash="" if job is None else hashlib.sha256(self._stage).hexdigest()[:12],
-            ),
-            opts=pulumi.ResourceOptions(parent=self, depends_on=waits),
-        )
+        return job, waits
 
 
 @functools.cache

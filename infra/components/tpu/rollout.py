@@ -17,7 +17,7 @@ from infra.components.shared.serving_check_args import serving_check_args
 from infra.components.tpu.slice_metadata import with_log
 from infra.components.tpu.tpu_slice import TpuSlice
 from infra.planning.plan import Plan
-from infra.providers.serving_check import ServingCheck, ServingCheckArgs
+from infra.providers.serving_check import ServingCheck
 from infra.providers.serving_spec import ServingSpec, ServingSpecArgs
 
 
@@ -41,36 +41,34 @@ class Rollout(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: RolloutArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gemma4:components:Rollout", name, {}, opts)
-        self._args = args
+        plan = args.plan
         last: list[pulumi.Resource] = []
         for slice_name, one in args.slices.items():
+            member = plan.names.member(slice_name)
             spec = ServingSpec(
                 f"{name}-{slice_name}-spec",
                 ServingSpecArgs(
-                    project=args.plan.names.project,
+                    project=plan.names.project,
                     zone=one.zone,
-                    node_id=args.plan.names.member(slice_name),
+                    node_id=member,
                     instance=one.instance,
-                    metadata=with_log(args.metadata, args.plan, slice_name, one.zone),
+                    metadata=with_log(args.metadata, plan, slice_name, one.zone),
                 ),
                 opts=pulumi.ResourceOptions(parent=self, depends_on=[*args.ready, *last]),
             )
+            inputs = serving_check_args(
+                plan,
+                args.invoker,
+                url=args.gateway.service.uri,
+                path=f"/slices/{slice_name}",
+                generation=one.instance,
+                log={"kind": "slice", "name": member, "location": one.zone},
+            )
+            waits = one.instance.apply(lambda instance: "" if instance else "it waits for capacity")
             check = ServingCheck(
                 f"{name}-{slice_name}-check",
-                self._expected(slice_name, one),
+                replace(inputs, skipped=inputs.skipped or waits),
                 opts=pulumi.ResourceOptions(parent=self, depends_on=[*args.gateway.callable, *args.deployers, spec]),
             )
             last = [check]
         self.register_outputs({})
-
-    def _expected(self, slice_name: str, one: TpuSlice) -> ServingCheckArgs:
-        inputs = serving_check_args(
-            self._args.plan,
-            self._args.invoker,
-            url=self._args.gateway.service.uri,
-            path=f"/slices/{slice_name}",
-            generation=one.instance,
-            log={"kind": "slice", "name": self._args.plan.names.member(slice_name), "location": one.zone},
-        )
-        waits = one.instance.apply(lambda instance: "" if instance else "it waits for capacity")
-        return replace(inputs, skipped=inputs.skipped or waits)

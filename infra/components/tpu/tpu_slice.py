@@ -18,8 +18,6 @@ from infra.providers.slice_cleanup import SliceCleanup, SliceCleanupArgs
 from infra.providers.tpu_node import TpuNode, TpuNodeArgs
 from infra.providers.tpu_queued_resource import TpuQueuedResource, TpuQueuedResourceArgs
 
-_ONLY_AT_CREATION = {"enable-guest-attributes": "TRUE"}
-
 
 @dataclass(frozen=True)
 class TpuSliceArgs:
@@ -47,65 +45,56 @@ class TpuSlice(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: TpuSliceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gemma4:components:TpuSlice", name, {}, opts)
-        self._name, self._args, self._slices = name, args, args.slices
-        self._names, self._id = args.plan.names, args.plan.names.member(args.slice)
-        node = self._node(self._queued())
-        self.address, self.instance, self.zone = node.address, node.instance, args.slices.zone
-        self.register_outputs({"address": self.address})
-
-    def _queued(self) -> TpuQueuedResource:
-        slices, behind = self._slices, self._behind()
-        labels = {**self._args.plan.labels, "slice": self._args.slice}
+        plan, slices, self.zone = args.plan, args.slices, args.slices.zone
+        member, first = plan.names.member(args.slice), slices.names[0]
+        labels = {**plan.labels, "slice": args.slice}
+        # A further slice stands behind the queue entry of the first one.
+        behind = "" if args.slice == first else plan.names.member(first)
         cleanup = SliceCleanup(
-            f"{self._name}-cleanup",
-            SliceCleanupArgs(self._names.project, slices.zone, self._id, labels),
+            f"{name}-cleanup",
+            SliceCleanupArgs(plan.names.project, slices.zone, member, labels),
             # What a machine uses goes after it, whatever is left of it.
-            opts=pulumi.ResourceOptions(parent=self, depends_on=list(self._args.ready)),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.ready)),
         )
-        return TpuQueuedResource(
-            f"{self._name}-queue",
+        queued = TpuQueuedResource(
+            f"{name}-queue",
             TpuQueuedResourceArgs(
-                project=self._names.project,
+                project=plan.names.project,
                 zone=slices.zone,
-                queued_id=self._id,
+                queued_id=member,
                 accelerator_type=slices.accelerator_type,
                 runtime_version=slices.runtime_version,
-                network=self._args.network,
-                subnetwork=self._args.subnetwork,
-                service_account=self._args.account,
+                network=args.network,
+                subnetwork=args.subnetwork,
+                service_account=args.account,
                 provisioning=slices.provisioning,
                 valid_until_duration_s=slices.valid_until_duration_s,
                 max_run_duration_s=slices.max_run_duration_s,
-                metadata={**self._metadata(), **_ONLY_AT_CREATION},
+                metadata={
+                    **with_log(args.metadata, plan, args.slice, slices.zone),
+                    "enable-guest-attributes": "TRUE",  # taken at creation only
+                },
                 labels=labels,
-                tags=[self._args.tag],
+                tags=[args.tag],
                 known_zones=list(slices.known_zones),
                 behind=behind,
                 places=cleanup.places,
             ),
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[cleanup, *self._args.ready]),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[cleanup, *args.ready]),
         )
-
-    def _metadata(self) -> Mapping[str, pulumi.Input[str]]:
-        return with_log(self._args.metadata, self._args.plan, self._args.slice, self._slices.zone)
-
-    def _behind(self) -> str:
-        """Return the queue entry of the first slice, for a further one; empty for the first."""
-        first = self._slices.names[0]
-        return "" if self._args.slice == first else self._names.member(first)
-
-    def _node(self, queued: TpuQueuedResource) -> TpuNode:
-        return TpuNode(
-            f"{self._name}-node",
+        node = TpuNode(
+            f"{name}-node",
             TpuNodeArgs(
-                project=self._names.project,
-                zone=self._slices.zone,
-                queued_id=self._id,
+                project=plan.names.project,
+                zone=slices.zone,
+                queued_id=member,
                 generation=queued.created,
-                accelerator_type=self._slices.accelerator_type,
-                timeout_s=self._slices.wait_for_capacity_s,
-                behind=self._behind(),
-                known_zones=list(self._slices.known_zones),
+                accelerator_type=slices.accelerator_type,
+                timeout_s=slices.wait_for_capacity_s,
+                behind=behind,
+                known_zones=list(slices.known_zones),
             ),
             opts=pulumi.ResourceOptions(parent=self),
         )
+        self.address, self.instance = node.address, node.instance
+        self.register_outputs({"address": self.address})
