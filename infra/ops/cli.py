@@ -129,13 +129,15 @@ def plan(
         "full": full,
         "command": command,
         "notes": notes,
+        "resources": bool(resources) and not (full or as_json or markdown),  # these hold them anyway
         "json": as_json,
         "markdown": markdown,
     }
     chosen = [name for name, wanted in forms.items() if wanted]
-    if len(chosen) > 1:
-        raise SettingsError.of(f"--{chosen[1]}", f"cannot be combined with --{chosen[0]}.", fix="Choose one of them.")
-    part = chosen[0] if chosen else "resources" if resources else "screen"
+    part = chosen[0] if chosen else "screen"
+    comparison = ["diff"] if diff is not None and part not in ("screen", "json", "markdown") else []
+    if len(said := [*chosen, *comparison]) > 1:
+        raise SettingsError.of(f"--{said[1]}", f"cannot be combined with --{said[0]}.", fix="Choose one of them.")
     if show_plan(stack, assignments or [], part=part, diff=diff, resources=resources):
         raise typer.Exit(REFUSED)
 

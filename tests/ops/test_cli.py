@@ -147,8 +147,29 @@ class TestPlan:
         assert len(gemma4("plan", "v6e4", "--notes").out) < len(gemma4("plan", "v6e4", "--full").out) / 3
 
     def test_a_plan_that_is_refused_has_no_command_to_paste(self, gemma4: Command) -> None:
-        answer = gemma4("plan", "l4", "--set", "region=europe-north1", "--command")
-        assert (answer.code, "vllm serve" in answer.out, "Refused" in answer.out) == (3, False, True)
+        for part in ("--command", "--notes", "--resources"):
+            answer = gemma4("plan", "l4", "--set", "region=europe-north1", part)
+            assert (answer.code, "vllm serve" in answer.out, "Refused" in answer.out) == (3, False, True), part
+
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            (("--command",), ("--resources",)),
+            (("--notes",), ("--resources",)),
+            (("--notes",), ("--full",)),
+            (("--diff", "v6e4"), ("--command",)),
+            (("--diff", "v6e4"), ("--notes",)),
+            (("--diff", "v6e4"), ("--resources",)),
+            (("--diff", "v6e4"), ("--full",)),
+        ],
+    )
+    def test_two_forms_at_once_are_one_fault_and_neither_is_left_out_silently(
+        self, gemma4: Command, one: tuple[str, ...], other: tuple[str, ...]
+    ) -> None:
+        answer = gemma4("plan", "l4", *one, *other)
+        assert (answer.code, answer.out) == (2, "")
+        assert one[0] in answer.err
+        assert other[0] in answer.err
 
     def test_without_a_stack_the_stacks_are_listed(self, gemma4: Command) -> None:
         answer = gemma4("plan")

@@ -47,7 +47,7 @@ def show_plan(stack: str, assignments: Sequence[str], *, part: Part, diff: str |
             text.print_changes(plan, listed, before)
         elif part == "full":
             text.print_whole(plan, listed)
-        elif part == "resources" and listed is not None:
+        elif part == "resources" and listed is not None and not plan.refused:
             text.print_resources(listed)
         elif part == "command" and not plan.refused:
             text.print_command(plan)

@@ -11,6 +11,7 @@ from infra.planning.report.change import SECTIONS, Change
 from infra.planning.report.diff import Comparison
 from infra.planning.report.rows import BAD, GOOD
 from infra.planning.report.tables import Column, FittedTable
+from infra.planning.units import counted
 
 WIDEST = 72
 """Characters of a value; a longer one is cut in its middle, and stands whole in the JSON."""
@@ -33,7 +34,7 @@ def comparison_parts(comparison: Comparison, stack: str) -> Iterator[RenderableT
     yield ""
     yield _table(told or comparison.changes, comparison.against, stack if stack != comparison.against else "now")
     if told and rest:
-        yield f"{rest} further figure{'s' if rest > 1 else ''} and words differ: --json lists them in `diff`."
+        yield f"{counted(rest, 'further difference')} of figures and words: --json lists them in `diff`."
 
 
 def _table(changes: Sequence[Change], before: str, after: str) -> FittedTable:

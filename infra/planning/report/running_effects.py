@@ -63,8 +63,10 @@ def effects_on_running(before: Json, after: Json) -> Iterator[str]:
 
 
 def _changed(before: Json, after: Json) -> list[str]:
-    """Return the paths of the inputs that differ."""
-    old, new = (dict(properties(row.get("inputs") or {})) for row in (before, after))
+    """Return the paths of the inputs that differ; none where one side holds no inputs, as plans of an earlier version."""
+    if not ("inputs" in before and "inputs" in after):
+        return []
+    old, new = (dict(properties(row["inputs"] or {})) for row in (before, after))
     return [path for path in sorted({*old, *new}) if (path in old) != (path in new) or old.get(path) != new.get(path)]
 
 

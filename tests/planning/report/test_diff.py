@@ -209,6 +209,7 @@ class TestEveryInput:
         assert found.changes == ()
         assert [gap.partition(" (")[0] for gap in found.not_compared] == ["settings", "inputs of the resources"]
         assert "in what can be compared" in found.verdict
+        assert found.effects == ()  # of inputs that are not known, nothing is said to be replaced
 
     def test_is_never_a_secret(self) -> None:
         file = replace(read_stack(ROOT, "l4"), settings=laid_over(read_stack(ROOT, "l4").settings, "hfToken", None))
@@ -509,4 +510,4 @@ class TestHowItIsPrinted:
         print_changes(shipped("l4", serving__maxModelLen=4096), None, before)
         shown = capsys.readouterr().out
         assert "startup.source" not in shown
-        assert re.search(r"\d+ further figures and words differ", shown)
+        assert re.search(r"\d+ further differences? of figures and words", shown)
