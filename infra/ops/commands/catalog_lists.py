@@ -30,8 +30,21 @@ def show_models(*, as_json: bool) -> None:
         Column("cheapest\nmachine"),
         Column("$/hour", figures=True),
     ]
+    cells = [
+        [
+            row["id"],
+            f"{row['parameters'] / 1e9:.1f}",
+            f"{row['activeParameters'] / 1e9:.1f}",
+            f"{row['checkpointBytes'] / GIB:.1f}",
+            f"{row['largestMaxModelLen']:,}",
+            ", ".join(row["modalities"]),
+            row["cheapestMachine"] or "none",
+            "" if row["usdPerHour"] is None else f"{row['usdPerHour']:,.2f}",
+        ]
+        for row in rows
+    ]
     show(
-        FittedTable(columns, [_model_cells(row) for row in rows]),
+        FittedTable(columns, cells),
         "Serve one: gemma4 plan l4 --set model=MODEL. Those that end in w4a16 have weights of 4 bits and run on GPUs only.",
     )
 
@@ -51,9 +64,23 @@ def show_machines(*, as_json: bool) -> None:
         Column("first place", spare=1),
         Column("largest model", spare=2),
     ]
+    cells = []
+    for row in rows:
+        first, *more = row["locations"]
+        cells.append(
+            [
+                row["id"],
+                f"{row['devices']}",
+                f"{row['deviceMemoryGib']:.1f}",
+                f"{row['usdPerHour']:,.2f}",
+                row["platform"],
+                first + (f" + {len(more)}" if more else ""),
+                next(iter(row["models"]), "none"),
+            ]
+        )
     bare = [row["id"] for row in rows if not row["deployable"]]
     show(
-        FittedTable(columns, [_machine_cells(row) for row in rows]),
+        FittedTable(columns, cells),
         "$/hour: one machine with its vCPU and memory, at list price in its first place.",
         *([f"Planned and priced only, nothing here deploys to them yet: {', '.join(bare)}."] if bare else []),
         "Plan on one: gemma4 plan l4 --set accelerator=MACHINE",
@@ -84,21 +111,12 @@ def _model_row(model: Model) -> dict[str, Any]:
     }
 
 
-def _model_cells(row: dict[str, Any]) -> list[str]:
-    return [
-        row["id"],
-        f"{row['parameters'] / 1e9:.1f}",
-        f"{row['activeParameters'] / 1e9:.1f}",
-        f"{row['checkpointBytes'] / GIB:.1f}",
-        f"{row['largestMaxModelLen']:,}",
-        ", ".join(row["modalities"]),
-        row["cheapestMachine"] or "none",
-        "" if row["usdPerHour"] is None else f"{row['usdPerHour']:,.2f}",
-    ]
-
-
 def _machine_row(machine: Accelerator) -> dict[str, Any]:
-    largest_first = sorted(catalog().models.values(), key=_size, reverse=True)
+    largest_first = sorted(
+        catalog().models.values(),
+        key=lambda model: (catalog().architecture_of(model.id).parameters.total, model.checkpoint_bytes),
+        reverse=True,
+    )
     fitting = _fitting((model.id, machine.id) for model in largest_first)
     smallest = make_plan("list", {"model": largest_first[-1].id, "accelerator": machine.id})
     return {
@@ -113,23 +131,6 @@ def _machine_row(machine: Accelerator) -> dict[str, Any]:
         "invitedLocations": list(machine.invited_locations),
         "models": [plan.model.id for plan in fitting],
     }
-
-
-def _size(model: Model) -> tuple[int, int]:
-    return catalog().architecture_of(model.id).parameters.total, model.checkpoint_bytes
-
-
-def _machine_cells(row: dict[str, Any]) -> list[str]:
-    more = len(row["locations"]) - 1
-    return [
-        row["id"],
-        f"{row['devices']}",
-        f"{row['deviceMemoryGib']:.1f}",
-        f"{row['usdPerHour']:,.2f}",
-        row["platform"],
-        row["locations"][0] + (f" + {more}" if more else ""),
-        next(iter(row["models"]), "none"),
-    ]
 
 
 def _fitting(pairs: Iterable[tuple[str, str]]) -> list[Plan]:

@@ -35,7 +35,9 @@ def show_setting(key: str, *, as_json: bool) -> None:
     elif len(described) == 1:
         _show_one(described[0])
     else:
-        _show_table([row for row in described if row["type"] != "group"])
+        columns = [Column("setting"), Column("default"), Column("meaning", folds=True)]
+        settings = [row for row in described if row["type"] != "group"]
+        show(FittedTable(columns, [(row["key"], _default(row), row["meaning"]) for row in settings]))
 
 
 def describe_setting(path: str, field: Any) -> dict[str, Any]:
@@ -68,11 +70,6 @@ def _show_one(row: dict[str, Any]) -> None:
             inline = f"{{{part}: {inline}}}"
         lines.append(f"  write    gemma4:{root}: {inline}")
     show(Text("\n".join(lines)))
-
-
-def _show_table(rows: list[dict[str, Any]]) -> None:
-    columns = [Column("setting"), Column("default"), Column("meaning", folds=True)]
-    show(FittedTable(columns, [(row["key"], _default(row), row["meaning"]) for row in rows]))
 
 
 def _default(row: dict[str, Any]) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from infra.errors import Gemma4Error, SettingsError
 from infra.ops.plan_inputs import CHECKOUT, Planned, plan_stack, project_root, saved_plan
@@ -15,9 +15,6 @@ from infra.ops.terminal.json_output import print_json
 from infra.planning.report.resources import ResourceList
 from infra.planning.settings.stackfile import stack_names
 from infra.planning.units import exact
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 Part = Literal["screen", "full", "command", "resources", "notes", "json", "markdown"]
 """What of a plan is printed."""
@@ -112,6 +109,9 @@ def show_stacks(*, as_json: bool) -> None:
     if as_json:
         print_json({"stacks": rows})
         return
+    from rich.text import Text
+
+    from infra.planning.report.rows import VERDICTS
     from infra.planning.report.tables import Column, FittedTable
     from infra.planning.report.terminal import show
 
@@ -119,27 +119,16 @@ def show_stacks(*, as_json: bool) -> None:
     columns += [Column("verdict", spare=1), Column("≈ requests\nheld", figures=True)]
     columns += [Column("≈ KV\ntokens", figures=True), Column("$/hour", figures=True)]
     planned = [row for row in rows if "error" not in row]
-    marks = (
-        []
-        if all(row["deployable"] for row in planned)
-        else ["* planned and priced only: nothing here deploys to it yet"]
-    )
+    cells: list[list[Text | str]] = []
+    for row in planned:
+        held, tokens = ("" if row[key] is None else f"{row[key]:,}" for key in ("requestsHeld", "kvTokens"))
+        verdict = Text(row["verdict"], style=VERDICTS[row["verdict"]])
+        price = f"{row['usdPerHour']:,.2f}"
+        cells.append([row["stack"], row["model"], row["accelerator"], row["location"], verdict, held, tokens, price])
     bare = ", ".join(row["stack"] for row in planned if not row["deployable"])
     marks = [f"{bare}: planned and priced only, nothing here deploys to such a machine yet."] if bare else []
     errors = [f"{row['stack']}: {row['error']}" for row in rows if "error" in row]
-    show(*([FittedTable(columns, [_stack_cells(row) for row in planned])] if planned else []), *marks, *errors)
-
-
-def _stack_cells(row: Mapping[str, Any]) -> list[Text | str]:
-    """Return the cells of a stack that could be planned; a refused one holds nothing."""
-    from rich.text import Text
-
-    from infra.planning.report.rows import VERDICTS
-
-    held, tokens = ("" if row[key] is None else f"{row[key]:,}" for key in ("requestsHeld", "kvTokens"))
-    verdict = Text(str(row["verdict"]), style=VERDICTS[row["verdict"]])
-    price = f"{row['usdPerHour']:,.2f}"
-    return [row["stack"], row["model"], row["accelerator"], row["location"], verdict, held, tokens, price]
+    show(*([FittedTable(columns, cells)] if planned else []), *marks, *errors)
 
 
 def _stack_row(name: str, root: Path) -> dict[str, Any]:

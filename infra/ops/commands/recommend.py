@@ -38,34 +38,33 @@ def _show(need: Need, found: Recommendation, top: int) -> None:
     shown = found.candidates[:top]
     shape = f"prompts of {need.prompt_tokens:,} and answers of {need.output_tokens:,}"
     head = f"{counted(need.users, 'user')}, {need.context:,} tokens of context, {shape}"
-    show(head, FittedTable(_COLUMNS, [_row(candidate) for candidate in shown]), *_below(found, shown))
-
-
-_COLUMNS = (
-    Column("model"),
-    Column("machine"),
-    Column("$/hour", figures=True),
-    Column("≈ tok/s\neach", figures=True),
-    Column("≈ tok/s\nin all", figures=True),
-    Column("≈ $/M\ntokens", figures=True),
-    Column("holds", figures=True),
-    Column("measured", spare=1),
-)
-
-
-def _row(candidate: Candidate) -> list[str]:
-    machine = candidate.plan.accelerator
-    copies = f"{candidate.replicas} × " if candidate.replicas > 1 else ""
-    return [
-        candidate.plan.model.id,
-        f"{copies}{machine.id}{'' if machine.deployable else ' *'}",
-        f"{candidate.usd_per_hour:,.2f}",
-        read_rate(candidate.rate.per_stream.mid),
-        read_rate(candidate.tokens_per_second_new_prompts.mid),
-        read_usd(candidate.usd_per_million_new_prompts.mid).removeprefix("$"),
-        f"{candidate.holds:,}",
-        candidate.measured,
-    ]
+    columns = (
+        Column("model"),
+        Column("machine"),
+        Column("$/hour", figures=True),
+        Column("≈ tok/s\neach", figures=True),
+        Column("≈ tok/s\nin all", figures=True),
+        Column("≈ $/M\ntokens", figures=True),
+        Column("holds", figures=True),
+        Column("measured", spare=1),
+    )
+    rows = []
+    for candidate in shown:
+        machine = candidate.plan.accelerator
+        copies = f"{candidate.replicas} × " if candidate.replicas > 1 else ""
+        rows.append(
+            [
+                candidate.plan.model.id,
+                f"{copies}{machine.id}{'' if machine.deployable else ' *'}",
+                f"{candidate.usd_per_hour:,.2f}",
+                read_rate(candidate.rate.per_stream.mid),
+                read_rate(candidate.tokens_per_second_new_prompts.mid),
+                read_usd(candidate.usd_per_million_new_prompts.mid).removeprefix("$"),
+                f"{candidate.holds:,}",
+                candidate.measured,
+            ]
+        )
+    show(head, FittedTable(columns, rows), *_below(found, shown))
 
 
 def _below(found: Recommendation, shown: Sequence[Candidate]) -> Iterator[str]:
@@ -75,7 +74,10 @@ def _below(found: Recommendation, shown: Sequence[Candidate]) -> Iterator[str]:
     )
     yield "measured: their speed was measured at such a load (speed), these settings were seen to run (ran), or neither (no)."
     yield from _terms(shown)
-    yield from _peaks(shown)
+    for candidate in shown:
+        plan, peak = candidate.plan, reported_peak(candidate.plan.server)
+        if peak is not None and peak < candidate.rate.total.mid:
+            yield f"The best rate reported for {plan.model.id} on {plan.accelerator.id} is {peak:,.0f} tok/s a replica."
     if drafted := _named(one for one in shown if one.plan.server.speculation == "mtp"):
         yield f"With MTP drafting (serving.speculation.method: mtp): {drafted}."
     if tight := _named(one for one in shown if one.plan.verdict is Verdict.TIGHT):
@@ -98,24 +100,11 @@ def _terms(shown: Sequence[Candidate]) -> Iterator[str]:
     """Yield on which terms each machine is bought: whether it queues, ends, or costs nothing while idle."""
     runs: dict[str, dict[str, None]] = {}
     for candidate in shown:
-        runs.setdefault(_term(candidate), {})[candidate.plan.accelerator.id] = None
+        machine, bought = candidate.plan.accelerator, candidate.plan.deployment.terms
+        term = bought if machine.deployable else "planned and priced only (*): no component builds it yet"
+        runs.setdefault(term, {})[machine.id] = None
     for term, machines in runs.items():
         yield f"{', '.join(machines)}: {term}."
-
-
-def _term(candidate: Candidate) -> str:
-    plan = candidate.plan
-    if not plan.accelerator.deployable:
-        return "planned and priced only (*): no component builds it yet"
-    return plan.deployment.terms
-
-
-def _peaks(shown: Sequence[Candidate]) -> Iterator[str]:
-    for candidate in shown:
-        plan = candidate.plan
-        peak = reported_peak(plan.server)
-        if peak is not None and peak < candidate.rate.total.mid:
-            yield f"The best rate reported for {plan.model.id} on {plan.accelerator.id} is {peak:,.0f} tok/s a replica."
 
 
 def _named(candidates: Iterator[Candidate]) -> str:
@@ -149,16 +138,16 @@ def _yaml(values: dict[str, Any], indent: str) -> Iterator[str]:
 
 
 def _why(found: Recommendation) -> str:
-    reasons = [f"{count} {reason}{_at_least(found, reason)}" for reason, count in found.rejected.items()]
+    reasons = []
+    for reason, count in found.rejected.items():
+        least = ""
+        if reason == "too dear" and found.cheapest is not None:
+            plan = found.cheapest.plan
+            price = f"{read_usd(found.cheapest.usd_per_hour)}/h"
+            least = f" (the cheapest is {price}: {plan.model.id} on {plan.accelerator.id})"
+        reasons.append(f"{count} {reason}{least}")
     most = f"; the most that one of these would hold is about {found.most_users:,} users" if found.most_users else ""
     return ", ".join(reasons) + most
-
-
-def _at_least(found: Recommendation, reason: str) -> str:
-    if reason != "too dear" or found.cheapest is None:
-        return ""
-    plan = found.cheapest.plan
-    return f" (the cheapest is {read_usd(found.cheapest.usd_per_hour)}/h: {plan.model.id} on {plan.accelerator.id})"
 
 
 def _data(candidate: Candidate) -> dict[str, Any]:
