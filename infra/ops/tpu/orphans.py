@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from infra.errors import GoogleError
 from infra.google.session import GoogleSession
-from infra.google.tpu_types import QueuedResource
 from infra.ops.tpu.ended_requests import is_owned
 from infra.ops.tpu.queue_listing import list_queued_resources
 from infra.planning.plan import Plan
@@ -44,20 +43,19 @@ def find_orphans(session: GoogleSession, plan: Plan, slices: SlicesPlan, zones: 
         return Orphans((), (f"all zones: {error}",))
     planned = {plan.names.member(name) for name in slices.names}
     owned = [one for one in found if is_owned(one, plan.stack)]
-    orphans = [one for one in owned if one.zone != slices.zone or one.id not in planned]
-    return Orphans(tuple(_orphan(one, session, slices) for one in orphans), gaps)
-
-
-def _orphan(one: QueuedResource, session: GoogleSession, slices: SlicesPlan) -> Orphan:
-    away = one.zone != slices.zone
-    paid = "holds quota" if one.state.over else "paid once it is granted" if one.state.waits else "paid"
-    why = f"{paid}, and {'in another zone than tpu.zone' if away else 'not in tpu.slices'}"
-    delete = (
-        f"gcloud compute tpus queued-resources delete {one.id} --zone {one.zone} --project {session.project} --force"
-    )
-    keep = f"set tpu.zone: {one.zone}" if away else "name it in tpu.slices"
-    give_back = f"to give it back: pulumi up, or where its state has lost it: {delete}"
-    then = f"{keep} to keep it; {give_back}"
-    if one.state.over:
-        then = give_back if one.state.ended else "nothing: it is being deleted"
-    return Orphan(one.id, one.zone, one.state.value, why, then)
+    orphans = []
+    for one in owned:
+        away = one.zone != slices.zone
+        if one.id in planned and not away:
+            continue
+        paid = "holds quota" if one.state.over else "paid once it is granted" if one.state.waits else "paid"
+        why = f"{paid}, and {'in another zone than tpu.zone' if away else 'not in tpu.slices'}"
+        place = f"--zone {one.zone} --project {session.project}"
+        delete = f"gcloud compute tpus queued-resources delete {one.id} {place} --force"
+        keep = f"set tpu.zone: {one.zone}" if away else "name it in tpu.slices"
+        give_back = f"to give it back: pulumi up, or where its state has lost it: {delete}"
+        then = f"{keep} to keep it; {give_back}"
+        if one.state.over:
+            then = give_back if one.state.ended else "nothing: it is being deleted"
+        orphans.append(Orphan(one.id, one.zone, one.state.value, why, then))
+    return Orphans(tuple(orphans), gaps)

@@ -15,7 +15,7 @@ from infra.ops.tpu.ended_requests import EndedRequests, delete_ended_request, fi
 from infra.ops.tpu.orphans import find_orphans
 from infra.ops.tpu.read_slices import slice_statuses
 from infra.ops.tpu.status_lines import orphan_lines, status_lines
-from infra.ops.tpu.zone_survey import Survey, ZoneRow, chips_of, survey
+from infra.ops.tpu.zone_survey import Survey, chips_of, survey
 from infra.planning.plan import Plan
 from infra.planning.platforms.tpu.slices import SlicesPlan, plan_slices
 from infra.planning.report.tables import Column, FittedTable
@@ -104,7 +104,11 @@ def show_ended_requests(stack: str | None, *, delete: bool, everybody: bool, as_
     if as_json:
         print_json(_ended_data(ended, done, failed))
     else:
-        _print_ended(ended, done, failed, hint="" if delete else _deletion_hint(stack))
+        hint = (
+            f"They hold quota until they are deleted: gemma4 tpu ended {stack or 'STACK'} --delete (those of the stack), "
+            "gemma4 tpu ended --delete (of all stacks of gemma4), gemma4 tpu ended --delete --everybody (all)."
+        )
+        _print_ended(ended, done, failed, hint="" if delete else hint)
     return not failed
 
 
@@ -137,7 +141,15 @@ def _print_zones(capacity: _Capacity, found: Survey) -> None:
     columns = [Column("zone"), Column("flex-start", spare=1)]
     figures = ("quota,\nchips", "held", "of\nregion", "held", f"room for\n{capacity.accelerator.id}")
     columns += [Column(name, figures=True) for name in figures]
-    rows = [_zone_cells(row, capacity.accelerator) for row in found.rows]
+    tpu = capacity.accelerator.tpu
+    refused = tpu.flex_start_refused_zones if tpu else ()
+    rows = []
+    for row in found.rows:
+        room = {None: "?", True: "yes", False: "no"}[row.room(capacity.accelerator.devices)]
+        flex = "yes" if row.flex_start else "refused" if row.zone in refused else "untried"
+        chips = (row.limit, row.held, row.region_limit, row.region_held)
+        known = ("?" if one is None else "no limit" if one < 0 else f"{one:,}" for one in chips)
+        rows.append([row.zone, flex, *known, room])
     parts: list[Any] = [FittedTable(columns, rows) if rows else f"No zone lists {capacity.accelerator.id}."]
     parts += [f"Unknown: {gap}" for gap in found.gaps]
     parts.append(
@@ -145,21 +157,6 @@ def _print_zones(capacity: _Capacity, found: Survey) -> None:
         "stock: no API says so, only a request shows it. Choose a zone with tpu.zone."
     )
     show(*parts)
-
-
-def _zone_cells(row: ZoneRow, accelerator: Accelerator) -> list[str]:
-    room = {None: "?", True: "yes", False: "no"}[row.room(accelerator.devices)]
-    refused = accelerator.tpu.flex_start_refused_zones if accelerator.tpu else ()
-    flex = "yes" if row.flex_start else "refused" if row.zone in refused else "untried"
-    chips = (row.limit, row.held, row.region_limit, row.region_held)
-    return [row.zone, flex, *("?" if one is None else "no limit" if one < 0 else f"{one:,}" for one in chips), room]
-
-
-def _deletion_hint(stack: str | None) -> str:
-    return (
-        f"They hold quota until they are deleted: gemma4 tpu ended {stack or 'STACK'} --delete (those of the stack), "
-        "gemma4 tpu ended --delete (of all stacks of gemma4), gemma4 tpu ended --delete --everybody (all)."
-    )
 
 
 def _print_ended(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from infra.catalog import Accelerator
@@ -40,7 +40,7 @@ class ZoneRow:
 
 @dataclass(frozen=True)
 class Survey:
-    """`gaps` says in words what could not be google."""
+    """`gaps` says in words what could not be read."""
 
     rows: tuple[ZoneRow, ...]
     gaps: tuple[str, ...]
@@ -63,17 +63,13 @@ def survey(session: GoogleSession, accelerator: Accelerator, *, quota: str, flex
         raise GoogleError(f"No zone could be asked, so where there is capacity is unknown. {google.gaps[-1]}")
     regions = {region_of(name) for name in listing}
     held = {name: google.held(name) for name in every if region_of(name) in regions}
-    rows = [
-        ZoneRow(
-            name,
-            name in tpu.flex_start_zones,
-            by_zone.get(name),
-            held[name],
-            by_region.get(region_of(name)),
-            _sum(chips for zone, chips in held.items() if region_of(zone) == region_of(name)),
-        )
-        for name in listing
-    ]
+    rows = []
+    for name in listing:
+        region = region_of(name)
+        each = [chips for zone, chips in held.items() if region_of(zone) == region]
+        together = None if None in each else sum(chips for chips in each if chips is not None)
+        flex_start = name in tpu.flex_start_zones
+        rows.append(ZoneRow(name, flex_start, by_zone.get(name), held[name], by_region.get(region), together))
     return Survey(tuple(sorted(rows, key=lambda row: (not row.flex_start, row.zone))), tuple(google.gaps))
 
 
@@ -137,8 +133,3 @@ class _ZoneReader:
 
 def _family(accelerator_type: str) -> str:
     return accelerator_type.rpartition("-")[0]
-
-
-def _sum(parts: Iterable[int | None]) -> int | None:
-    known = list(parts)
-    return None if None in known else sum(part for part in known if part is not None)
