@@ -50,26 +50,19 @@ def _parallelism(settings: Settings, accelerator: Accelerator) -> Iterator[Fault
 def check_idle_devices(settings: Settings, accelerator: Accelerator, usd_per_hour: float) -> Iterator[Fault]:
     """Yield a warning where fewer devices share the model than are paid for; `usd_per_hour` is the price of all of them."""
     parallel, devices = settings.serving.tensor_parallel_size, accelerator.devices
-    spread = any(flag_table().main_spelling(written) in _SPREADING for written in settings.vllm_args)
+    spreading = ("--data-parallel-size", "--pipeline-parallel-size")  # use the other devices, unplanned
+    spread = any(flag_table().main_spelling(written) in spreading for written in settings.vllm_args)
     if parallel is None or parallel >= devices or spread:
         return
     idle = devices - parallel
     fact = f"the model is on {parallel} of the {devices} devices of {accelerator.id}; the rest ({idle}) is idle."
     wasted = f"{read_usd(usd_per_hour * idle / devices)} of {read_usd(usd_per_hour)}"
-    fix = f"Write {devices}, or leave it out" + "".join(
-        f"; {one} has just {parallel}" for one in _like(accelerator, parallel)
-    )
+    fix = f"Write {devices}, or leave it out"
+    for one in catalog().accelerators.values():
+        same_kind = (one.platform, one.bandwidth) == (accelerator.platform, accelerator.bandwidth)
+        if same_kind and one.devices == parallel:
+            fix += f"; {one.id} has just {parallel}"
     yield Fault("serving.tensorParallelSize", fact, f"They are paid for all the same: {wasted} an hour.", f"{fix}.")
-
-
-_SPREADING = ("--data-parallel-size", "--pipeline-parallel-size")
-"""Flags that put the other devices to use, in ways that the plan does not follow."""
-
-
-def _like(accelerator: Accelerator, devices: int) -> list[str]:
-    """Return the accelerators with `devices` devices of the same kind on the same platform."""
-    kind = (accelerator.platform, accelerator.bandwidth, devices)
-    return [one.id for one in catalog().accelerators.values() if (one.platform, one.bandwidth, one.devices) == kind]
 
 
 def _engine(settings: Settings, server: Server, assistant: Assistant | None) -> Iterator[Fault]:

@@ -26,8 +26,8 @@ def check_image(settings: Settings, accelerator: Accelerator) -> Findings:
     if settings.images.serving is None:
         return Findings()
     name = parse_image_name(settings.images.serving)
-    refusals = (*_pulled(settings, name), *_held(name, accelerator))
-    return Findings(refusals, () if refusals else tuple(_version(name, accelerator)))
+    refusals = tuple(_refusals(settings, name, accelerator))
+    return Findings(refusals, () if refusals else tuple(_version_warnings(name, accelerator)))
 
 
 def counted_version(image_version: str | None) -> str:
@@ -54,23 +54,20 @@ def image_note(settings: Settings, names: Names, puller: str) -> Iterator[str]:
         yield f"Flags were checked against vLLM {table}; the image says {version}, where some may be missing or new."
 
 
-def _pulled(settings: Settings, name: ImageName) -> Iterator[Fault]:
+def _refusals(settings: Settings, name: ImageName, accelerator: Accelerator) -> Iterator[Fault]:
+    """Yield why an image surely cannot be pulled, or why what it holds cannot run here."""
     if name.host.endswith("-docker.pkg.dev") and name.path.count("/") < 2:
         fact = f"{name.host}/{name.path} is too short for an image in Artifact Registry."
         consequence = "It could not be pulled, which shows only after the weights are in place."
         yield Fault(_KEY, fact, consequence, "Write REGION-docker.pkg.dev/PROJECT/REPOSITORY/IMAGE:TAG.")
-    if name.on_docker_hub or name.on_google or settings.images.mode == "build":
-        return
-    yield Fault(
-        _KEY,
-        f"{name.host} is neither Docker Hub nor a registry of Google's.",
-        "The image could not be pulled, which shows only after the weights are in place.",
-        "Copy it to Artifact Registry and name it there (REGION-docker.pkg.dev/PROJECT/REPOSITORY/IMAGE:TAG), or write "
-        "images.mode: build, which takes it as the base of a build.",
-    )
-
-
-def _held(name: ImageName, accelerator: Accelerator) -> Iterator[Fault]:
+    if not (name.on_docker_hub or name.on_google or settings.images.mode == "build"):
+        yield Fault(
+            _KEY,
+            f"{name.host} is neither Docker Hub nor a registry of Google's.",
+            "The image could not be pulled, which shows only after the weights are in place.",
+            "Copy it to Artifact Registry and name it there (REGION-docker.pkg.dev/PROJECT/REPOSITORY/IMAGE:TAG), or write "
+            "images.mode: build, which takes it as the base of a build.",
+        )
     if not name.on_docker_hub:
         return
     if (held := _NOT_VLLM.get(name.path)) is not None:
@@ -83,7 +80,7 @@ def _held(name: ImageName, accelerator: Accelerator) -> Iterator[Fault]:
         yield Fault(_KEY, fact, "vLLM would find no device.", f"Leave it out, or name an image of {fitting}.")
 
 
-def _version(name: ImageName, accelerator: Accelerator) -> Iterator[Fault]:
+def _version_warnings(name: ImageName, accelerator: Accelerator) -> Iterator[Fault]:
     table = flag_table().version
     fitting = _published(accelerator.device)
     if "vllm" not in name.path.rpartition("/")[2]:

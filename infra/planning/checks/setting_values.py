@@ -38,7 +38,14 @@ def bad_settings(stack: str, settings: Settings) -> list[Fault]:
             faults.append(
                 Fault("access.invokers", f"{member} is everybody.", "The endpoint would be public.", "Name a group.")
             )
-    faults += _labels(settings)
+    for key in settings.labels:
+        fix = "Choose another key."
+        if key in OWN_LABELS:
+            fact = "is reserved: a stack's slices are found by this label."
+            faults.append(Fault(f"labels.{key}", fact, "Slices that are paid for could not be found.", fix))
+        elif key.startswith("goog"):
+            fact = "begins with goog, which Google keeps for itself."
+            faults.append(Fault(f"labels.{key}", fact, "The deployment would be refused.", fix))
     for platform in PLATFORMS.values():
         faults += platform.bad_settings(settings)
     return faults
@@ -57,17 +64,6 @@ def _docker_hub(settings: Settings) -> Iterator[Fault]:
         yield Fault(
             "images.dockerHubUser", fact, consequence, "Take both out, and run `docker login` before `pulumi up`."
         )
-
-
-def _labels(settings: Settings) -> Iterator[Fault]:
-    for key in settings.labels:
-        fix = "Choose another key."
-        if key in OWN_LABELS:
-            fact = "is reserved: a stack's slices are found by this label."
-            yield Fault(f"labels.{key}", fact, "Slices that are paid for could not be found.", fix)
-        elif key.startswith("goog"):
-            fact = "begins with goog, which Google keeps for itself."
-            yield Fault(f"labels.{key}", fact, "The deployment would be refused.", fix)
 
 
 _SECRET_NAME = re.compile(r"(\w+_)?(TOKEN|SECRET|PASSWORD|API_KEY)", re.IGNORECASE)
