@@ -7,7 +7,7 @@ from typing import Any
 import pulumi
 from pulumi.runtime.config import CONFIG, is_config_secret
 
-from infra.components.shared.secret_values import Secrets
+from infra.components.shared.foundation import Secrets
 from infra.errors import Fault, RefusedError, SettingsError
 from infra.planning.plan import Plan
 from infra.planning.planner import make_plan

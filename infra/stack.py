@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from infra.components.shared.secret_values import Secrets
+from infra.components.shared.foundation import Secrets
 from infra.components.shared.stack_outputs import Outputs
 from infra.errors import Fault, RefusedError
 from infra.planning.plan import Plan

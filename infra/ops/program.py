@@ -88,18 +88,19 @@ def resource_list(root: Path, planned: Planned) -> ResourceList:
     run = run_program(root, planned.plan.stack, config)
     if run.exit_code:
         raise Gemma4Error("the program stopped, so its resources are not known: " + "; ".join(run.messages))
-    rows = tuple(
-        ResourceRow(item.type, item.name, _component(item, run), _shown_inputs(item, root), _options(item))
-        for item in run.resources
-    )
+    components = {item.urn: item.name for item in run.resources if item.type != _STACK_TYPE}
+    rows = []
+    for item in run.resources:
+        inputs = {key: _as_data(item.inputs[key], root) for key in sorted(item.inputs) if key not in _OWN_WORDS}
+        options = {
+            "protect": item.protect,
+            "timeouts": dict(item.timeouts),
+            "ignoreChanges": sorted(item.ignore_changes),
+        }
+        given = {name: value for name, value in options.items() if value}
+        rows.append(ResourceRow(item.type, item.name, components.get(item.parent, ""), inputs, given))
     # Registrations race each other; the list must not.
     return ResourceList(tuple(sorted(rows, key=lambda row: (row.component, row.type, row.name))))
-
-
-def _component(item: Registration, run: Run) -> str:
-    """Return the name of the component that owns a resource, an empty text for the stack and its components."""
-    owner = next((other for other in run.resources if other.urn == item.parent), None)
-    return "" if owner is None or owner.type == _STACK_TYPE else owner.name
 
 
 _OWN_WORDS = ("__provider", "urn")
@@ -108,12 +109,8 @@ LONGEST_INPUT = 2000
 """Characters of a text that a plan holds whole, unless it is a JSON object; of a longer one it holds length and SHA-256."""
 
 
-def _shown_inputs(item: Registration, root: Path) -> dict[str, Any]:
-    """The inputs as JSON data: the same from run to run and from machine to machine, and never a whole archive."""
-    return {key: _as_data(value, root) for key, value in sorted(item.inputs.items()) if key not in _OWN_WORDS}
-
-
 def _as_data(value: Any, root: Path) -> Any:
+    """Return an input as JSON data: the same from run to run and from machine to machine, and never a whole archive."""
     if isinstance(value, Mapping):
         return {key: _as_data(inner, root) for key, inner in sorted(value.items())}
     if isinstance(value, list):
@@ -135,11 +132,6 @@ def _digest(content: bytes) -> str:
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 
-def _options(item: Registration) -> dict[str, Any]:
-    options = {"protect": item.protect, "timeouts": dict(item.timeouts), "ignoreChanges": sorted(item.ignore_changes)}
-    return {name: value for name, value in options.items() if value}
-
-
 def _run(root: Path, stack: str, config: Mapping[str, Any], preview: bool, outputs: Outputs | None) -> Run:
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)  # before set_mocks, which otherwise waits on another loop for ever
@@ -149,20 +141,20 @@ def _run(root: Path, stack: str, config: Mapping[str, Any], preview: bool, outpu
     recorder = _Recorder(_Echo(outputs))
     mocks.set_mocks(recorder.mocks, project="gemma4", stack=stack, preview=preview, logger=logger, monitor=recorder)
     pulumi.runtime.set_all_config(*_as_pulumi_holds_it(config))
+
+    def main() -> None:
+        runpy.run_path(str(root / "__main__.py"), run_name="__main__")
+
     exit_code = 0
     try:
         with _inside(root):
-            loop.run_until_complete(run_pulumi_func(lambda: _execute(root)))
+            loop.run_until_complete(run_pulumi_func(main))
     except SystemExit as end:
         exit_code = end.code if isinstance(end.code, int) else 1
     finally:
         asyncio.set_event_loop(None)
         loop.close()
     return Run(tuple(recorder.registrations), tuple(log.messages), exit_code)
-
-
-def _execute(root: Path) -> None:
-    runpy.run_path(str(root / "__main__.py"), run_name="__main__")
 
 
 def _as_pulumi_holds_it(config: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pulumi
 
 from infra.components.cloud_run.gpu_service import GpuService, GpuServiceArgs
-from infra.components.shared.foundation import Foundation, FoundationArgs
+from infra.components.shared.foundation import Foundation, FoundationArgs, Secrets
 from infra.components.shared.images import Images, ImagesArgs
 from infra.components.shared.network import Network, NetworkArgs
-from infra.components.shared.secret_values import Secrets
 from infra.components.shared.serving_check_args import serving_check_args
 from infra.components.shared.stack_outputs import Outputs, stack_outputs
 from infra.components.shared.weights import Weights, WeightsArgs

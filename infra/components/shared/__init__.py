@@ -1,7 +1,7 @@
 """Components that every platform builds from.
 
-foundation.py: APIs, accounts, the Hugging Face token (secret_values.py brings its value). images.py and weights.py: what is
-served. network.py and gateway.py: how it is reached. private_service.py: what every Cloud Run service shares, and who may call
-it; grant_names.py names such a grant. serving_check_args.py and stack_outputs.py: what is checked and exported in the end.
+foundation.py: APIs, accounts, the Hugging Face token. images.py and weights.py: what is served. network.py and gateway.py:
+how it is reached. private_service.py: what every Cloud Run service shares, and who may call it; grant_names.py names such a
+grant. serving_check_args.py and stack_outputs.py: what is checked and exported in the end.
 compute_resource.py: resources of Compute Engine without the large module that pulumi_gcp has for them.
 """

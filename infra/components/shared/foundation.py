@@ -20,6 +20,13 @@ _ALWAYS = ("cloudresourcemanager", "iam", "iamcredentials", "run", "artifactregi
 
 
 @dataclass(frozen=True)
+class Secrets:
+    """Secret values of the stack, as infra/config.py reads them; never part of the Plan."""
+
+    hf_token: pulumi.Output[str] | None
+
+
+@dataclass(frozen=True)
 class FoundationArgs:
     """`hf_token` is the secret value from the stack's configuration, None where an existing secret or none is used."""
 

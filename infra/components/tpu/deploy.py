@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from infra.components.shared.foundation import Foundation, FoundationArgs
+from infra.components.shared.foundation import Foundation, FoundationArgs, Secrets
 from infra.components.shared.gateway import Gateway, GatewayArgs
 from infra.components.shared.images import Images, ImagesArgs
 from infra.components.shared.network import Network, NetworkArgs
-from infra.components.shared.secret_values import Secrets
 from infra.components.shared.stack_outputs import Outputs, stack_outputs
 from infra.components.shared.weights import Weights, WeightsArgs
 from infra.components.tpu.rollout import Rollout, RolloutArgs

@@ -32,9 +32,14 @@ VisionTokens = Literal[70, 140, 280, 560, 1120]
 """Budgets that Gemma 4's image processor knows."""
 
 
-def _duration(text: str) -> str:
-    parse_duration(text)
-    return text
+def _read_by(parse: Callable[[str], object]) -> AfterValidator:
+    """Return a check that a text can be read by `parse`; the setting keeps the text."""
+
+    def check(text: str) -> str:
+        parse(text)
+        return text
+
+    return AfterValidator(check)
 
 
 def _at_most(longest_s: int) -> Callable[[str], str]:
@@ -51,11 +56,6 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, str) and len(value) < 9 and value.isdecimal() else value
 
 
-def _image_name(text: str) -> str:
-    parse_image_name(text)
-    return text
-
-
 def _matching(pattern: str, example: str) -> AfterValidator:
     compiled = re.compile(pattern)
 
@@ -67,7 +67,7 @@ def _matching(pattern: str, example: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-Duration = Annotated[str, AfterValidator(_duration)]
+Duration = Annotated[str, _read_by(parse_duration)]
 SettleTime = Annotated[Duration, AfterValidator(_at_most(900))]
 Member = Annotated[
     str,
@@ -104,7 +104,7 @@ TemplatePath = Annotated[
     ),
 ]
 BucketName = Annotated[str, _matching(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]", "my-project-gemma-weights")]
-ImageReference = Annotated[str, AfterValidator(_image_name)]
+ImageReference = Annotated[str, _read_by(parse_image_name)]
 DockerHubUser = Annotated[str, _matching(r"[A-Za-z0-9][A-Za-z0-9_-]{1,254}", "my-company")]
 Cidr = Annotated[str, AfterValidator(check_range)]
 

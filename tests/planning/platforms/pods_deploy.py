@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pulumi
 
-from infra.components.shared.foundation import Foundation, FoundationArgs
+from infra.components.shared.foundation import Foundation, FoundationArgs, Secrets
 from infra.components.shared.images import Images, ImagesArgs
-from infra.components.shared.secret_values import Secrets
 from infra.components.shared.stack_outputs import Outputs, stack_outputs
 from infra.components.shared.weights import Weights, WeightsArgs
 from infra.planning.plan import Plan
