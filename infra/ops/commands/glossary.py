@@ -4,17 +4,17 @@ docs/glossary.md from it."""
 from __future__ import annotations
 
 GLOSSARY = {
-    "band": "The range within which a predicted figure is expected, as in ≈ 27 tok/s (±20 %). It is as wide as published runs "
-    "lay apart from the prediction.",
+    "band": "The range within which a predicted figure is expected, as in ≈ 27 tok/s (±20 %). It is as wide as the distance "
+    "between predictions and published runs.",
     "bucket": "The Cloud Storage bucket of a stack. It holds the weights, copied once from Hugging Face. See weights.source.",
-    "cached prompt": "A prompt that is in the KV cache already, as the beginning of a conversation that goes on, so the device "
-    "computes next to nothing of it. The rates that a plan calls cached are for such prompts, and higher than those for new "
-    "ones. See serving.prefixCaching.",
+    "cached prompt": "A prompt that is already in the KV cache, such as the earlier part of a conversation, so the device "
+    "computes almost nothing of it. The rates that a plan calls cached are for such prompts; they are higher than those for "
+    "new ones. See serving.prefixCaching.",
     "catalog": "The facts that plans are made from: models, machines, prices, quotas, images, recipes and the flags of vLLM, "
     "each with its source and date. It is the folder infra/catalog.",
     "cold start": "The first request after a quiet time waits until an instance has started; the plan's Start row says how "
     "long. See scaling.minInstances.",
-    "deployer": "Somebody who runs `pulumi up`. A deployer may take identity tokens of the stack's invoker account, which the "
+    "deployer": "Somebody who runs `pulumi up`. A deployer may get identity tokens of the stack's invoker account, which the "
     "serving check needs. See access.deployers.",
     "ended request": "A queued resource whose slice has ended or was never granted: it serves nothing and still holds quota. "
     "See: gemma4 tpu ended",
@@ -22,10 +22,10 @@ GLOSSARY = {
     "tpu.maxRunDuration.",
     "gateway": "The Cloud Run service in front of TPU slices. It lets callers in, spreads their requests over the slices, and "
     "leaves out a slice that is down. See scaling.concurrency.",
-    "invoker": "An account that may call the endpoint. Each stack has one of its own, as which the serving check asks; others "
-    "are listed under access.invokers.",
-    "knee": "The number of requests at once that the planner chooses where nothing sets serving.maxNumSeqs. With more of them "
-    "the device generates hardly more tokens in all and each request gets slower, or the KV cache is full.",
+    "invoker": "An account that may call the endpoint. Each stack has its own, which the serving check uses; others are "
+    "listed under access.invokers.",
+    "knee": "The number of requests at once that the planner chooses unless serving.maxNumSeqs is set. With more requests, "
+    "either the KV cache is full, or the device generates hardly more tokens in total while each request gets slower.",
     "KV cache": "What the server remembers of each running request: a key and a value for each token and layer. Its size "
     "limits how many tokens, and so how many requests, run at once. See serving.maxModelLen and serving.kvCacheDtype.",
     "MoE": "Mixture of experts: all weights are loaded, but only a part of them works on each token. gemma-4-26b-a4b-it is "
@@ -33,7 +33,7 @@ GLOSSARY = {
     "MTP": "Multi-token prediction: a small assistant model drafts tokens, which the model then checks in one step. See "
     "serving.speculation.method.",
     "new prompt": "A prompt of which nothing is in the KV cache yet, so the device computes all of it. Rates and prices "
-    "are for new prompts; those for cached ones are called so. See serving.prefixCaching.",
+    "are for new prompts, unless the plan calls them cached. See serving.prefixCaching.",
     "origin": "Where the value of a setting comes from: default, recipe, profile, stack file or command line. `gemma4 plan l4 "
     "--json` lists them under origins.",
     "orphan": "A slice that carries the stack's labels, and is paid for, though the stack file no longer names it. `gemma4 tpu "
@@ -44,8 +44,8 @@ GLOSSARY = {
     "command of vLLM and all resources. See: gemma4 plan l4",
     "prefix caching": "A prompt's part of the KV cache is used again by the next request that begins with the "
     "same words. See serving.prefixCaching.",
-    "profile": "What a stack is tuned for: latency, balanced or throughput. It selects the recipe, where there is one for it, "
-    "and the knee. See: gemma4 explain profile",
+    "profile": "What a stack is tuned for: latency, balanced or throughput. It decides the knee, and "
+    "which recipe applies where a recipe is for one profile only. See: gemma4 explain profile",
     "QAT": "Quantization-aware training: the checkpoint was trained so that it loses little when its weights are stored in 4 "
     "bits. The ids of such models end in qat-w4a16.",
     "queued resource": "A request for a TPU slice. It waits in Google's queue until there is capacity, or until its time is "
@@ -81,8 +81,6 @@ SYNONYMS = {
     "check": "serving check",
     "first token": "time to first token",
     "cached": "cached prompt",
-    "husk": "ended request",
-    "husks": "ended request",
     "kv": "KV cache",
     "mixture of experts": "MoE",
     "multi-token prediction": "MTP",
