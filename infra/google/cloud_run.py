@@ -75,7 +75,7 @@ class Revision:
 
     @property
     def failed(self) -> bool:
-        """True once Cloud Run has given the revision up; False while it still starts it."""
+        """True once Cloud Run has given up on the revision; False while it still starts it."""
         return self._ready.state == FAILED
 
     @property

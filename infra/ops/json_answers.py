@@ -235,9 +235,9 @@ class SliceRow(Data):
 
 
 class OrphanRow(Data):
-    """A queued resource with the stack's labels that is none of its slices."""
+    """A queued resource with the stack's labels that is not one of its slices."""
 
-    id: str = Field(description="carries the stack's labels, and is none of its slices")
+    id: str = Field(description="carries the stack's labels, but is not one of its slices")
     zone: str = Field(description="where it was found")
     queue: str = Field(description="state of the queued resource")
     why: str = Field(description="why it should be looked at")

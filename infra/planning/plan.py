@@ -65,9 +65,9 @@ class Plan:
     kv_tokens: Band
     """`capacity.tokens` over the band of the KV cache's size."""
     largest_max_model_len: Band
-    """Up to `low` the KV cache is no reason against a context, up to `high` it is a doubt, beyond that a refusal."""
+    """A context up to `low` fits the KV cache, up to `high` it may fit, beyond that it is refused."""
     speed: SpeedEstimate
-    """`speed.planned` is for as many as may run, are held and are let through, at least one: what else is sent waits."""
+    """`speed.planned` is for as many requests as may run, fit the KV cache and are admitted, at least one; others wait."""
     speed_model: SpeedModel
     """The functions behind `speed`, for other numbers of running requests."""
     startup: StartupEstimate
@@ -118,5 +118,5 @@ class Plan:
 
     @property
     def refused(self) -> bool:
-        """Whether the configuration cannot work: `gemma4 plan` exits 3, `pulumi up` stops before any resource."""
+        """True if the configuration cannot work: `gemma4 plan` exits 3, `pulumi up` stops before any resource."""
         return bool(self.refusals)

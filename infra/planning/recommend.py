@@ -55,17 +55,17 @@ class Candidate:
 
     @property
     def usd_per_hour(self) -> float:
-        """All replicas, running."""
+        """Dollars an hour while all replicas run."""
         return self.plan.cost.usd_per_hour_at_most
 
     @property
     def tokens_per_second(self) -> Band:
-        """All replicas, each with its share of the users, whose prompts are cached."""
+        """Tokens a second of all replicas together, each with its share of the users, whose prompts are cached."""
         return self.rate.total.times(self.replicas)
 
     @property
     def tokens_per_second_new_prompts(self) -> Band:
-        """All replicas, each with its share of the users, whose prompts are new."""
+        """Tokens a second of all replicas together, each with its share of the users, whose prompts are new."""
         return self.rate.with_new_prompts.times(self.replicas)
 
     @property

@@ -117,8 +117,8 @@ def read_rate(value: float) -> str:
 
 
 def read_spread(band: Band, read: Callable[[float], str]) -> str:
-    """How far off a prediction may be, in brackets: (±20 %), or its two ends in the words of `read` where they lie
-    unevenly or further apart than a factor of two: ($0.02 to $0.18). Empty where the quantity is exact."""
+    """Return the band of a prediction in brackets: (±20 %), or its two ends as `read` writes them, ($0.02 to $0.18), where
+    they lie unevenly or the upper one is more than twice the middle. Empty if the quantity is exact."""
     down, up = (round(100 * abs(end / band.mid - 1)) if band.mid else 0 for end in (band.low, band.high))
     low, high = read(band.low), read(band.high)
     if low == high:

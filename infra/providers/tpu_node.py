@@ -64,7 +64,7 @@ class TpuNodeProvider(Provider):
         return UpdateResult(self._waited(news))
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Replace for another queued resource; update while the machine is not there. A new `timeout_s` is no change."""
+        """Replace for another queued resource; update while there is no machine. A new `timeout_s` alone changes nothing."""
         keys = changed(olds, news, _IDENTITY)
         if keys:
             return DiffResult(changes=True, replaces=keys)

@@ -4,7 +4,7 @@ The proof is a generated token. `/health` proves nothing: a server can be health
 and a server that generates for hundreds of callers may need half a minute for `/health`, since one event loop answers
 everything. So the server's own counter of generated tokens is read first, with a long timeout:
 
-    counter of tokens   /health                 our own question        finding
+    counter of tokens   /health                 the probe's question    finding
     has moved           not asked               not asked (every        HEALTHY
                                                 fourth look: asked)
     cannot be read: nothing listens             not asked               LOADING
@@ -15,9 +15,9 @@ everything. So the server's own counter of generated tokens is read first, with 
     no answer           counter has not moved meanwhile either
     ... and if the counter has moved meanwhile                          HEALTHY
 
-SLOW means: no token is known to have been generated while at least one request was waiting, our own. The first question
+SLOW means: no token is known to have been generated while at least one request was waiting: the probe's own. The first question
 waits `generation_timeout_s`. While a server is SLOW each further question waits `unhealthy_s`, so that it keeps its place in
-the server's queue, and an overloaded server never has more than one connection of ours. `server_lifecycle` decides what
+the server's queue, and an overloaded server never has more than one connection of the probe. `server_lifecycle` decides what
 follows: SLOW alone leaves the port open and ends the container only after `unhealthy_s` of it.
 
 One long answer moves the counter while every new question fails; therefore the fourth look asks all the same.

@@ -1,4 +1,4 @@
-"""The server's output, read from docker at intervals: each line once, but for those that only log our own probes."""
+"""The server's output, read from docker at intervals: each line once, except those that only log the supervisor's probes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command line that is none was meant to be: one fault for each way of mistyping it, with what to type instead."""
+"""Corrects mistyped command lines: one fault for each way of mistyping one, with what to type instead."""
 
 from __future__ import annotations
 

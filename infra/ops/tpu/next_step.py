@@ -101,7 +101,7 @@ _FURTHER_SLICE = "queue a further slice (tpu.slices) to go on serving"
 
 
 def _ahead(seen: SliceStatus, plan: Plan) -> str:
-    """What may end a slice that serves or starts: trouble, maintenance, its run duration. Empty where nothing is known."""
+    """Return what may soon end a slice that serves or starts: trouble, maintenance, its run duration. Empty if nothing."""
     if seen.supervisor.error:
         return f"the machine {_TROUBLE} {_log_command(seen, plan)}"
     if seen.maintenance:

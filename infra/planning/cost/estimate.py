@@ -76,27 +76,27 @@ class CostEstimate:
 
     @property
     def usd_per_hour(self) -> float:
-        """One replica, running."""
+        """Dollars an hour while one replica runs."""
         return _sum(self.replica_hour)
 
     @property
     def usd_per_hour_at_most(self) -> float:
-        """All replicas, running."""
+        """Dollars an hour while all replicas run."""
         return self.usd_per_hour * self.replicas
 
     @property
     def usd_per_month_idle(self) -> float:
-        """A month in which nobody asks for anything."""
+        """Dollars for a month without requests."""
         return _sum(self.idle_month)
 
     @property
     def usd_per_run(self) -> float | None:
-        """All slices for their whole maxRunDuration; None where nothing ends."""
+        """Dollars for all slices over their whole maxRunDuration; None if what is rented has no end."""
         return None if self.run_hours is None else self.usd_per_hour_at_most * self.run_hours
 
     @property
     def usd_staging(self) -> float:
-        """The one-time copy of the weights into the bucket."""
+        """Dollars for the one-time copy of the weights into the bucket."""
         return _sum(self.staging)
 
 

@@ -96,12 +96,12 @@ class StartupEstimate:
 
     @property
     def first_deploy(self) -> Band:
-        """As `from_zero`, with what only the first deployment of an image pays."""
+        """Seconds from nothing to the first answer when an image is deployed for the first time: `from_zero` and its import."""
         return Band.total(stage.seconds for stage in self.stages)
 
     @property
     def ready_timeout_s(self) -> int:
-        """How long to wait for readiness where nobody said: 10 minutes or twice the estimate, in whole minutes."""
+        """Seconds to wait for readiness unless a setting says: 10 minutes or twice the estimate, in whole minutes."""
         return max(600, 60 * math.ceil(2 * self.from_zero.mid / 60))
 
     @property

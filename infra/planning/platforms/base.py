@@ -54,11 +54,11 @@ class QuotaNeed:
 
     @property
     def value(self) -> int:
-        """The same in the quota's own unit: the number to ask Google for."""
+        """The amount in the quota's own unit: the number to ask Google for."""
         return round(self.amount * self.quota.per_unit)
 
     def beyond_default(self, times: int = 1) -> bool:
-        """Whether `times` the amount is more than a project usually has; False where that is not known."""
+        """Return True if `times` the amount is more than a project usually has; False where that is not known."""
         return self.quota.default is not None and times * self.amount > self.quota.default
 
 
@@ -67,12 +67,12 @@ class Deployment(Rental):
 
     @property
     def requests_each(self) -> int:
-        """The most requests that are let through to one server at once."""
+        """The most requests that one server is sent at once."""
         return MOST_SEQS
 
     @property
     def startup_probe(self) -> HttpProbe | None:
-        """The probe that ends a start which takes too long; None where nothing does."""
+        """The probe that ends a start which takes too long; None if the platform has none."""
         return None
 
     def deploy_timeout_s(self, startup: StartupEstimate, ready_timeout_s: int) -> int:

@@ -20,5 +20,5 @@ def platform_of(accelerator: Accelerator) -> Platform[Any]:
     """Return the platform that an accelerator is rented on. Raises CatalogError for one that is not registered."""
     if accelerator.platform not in PLATFORMS:
         known = ", ".join(PLATFORMS)
-        raise CatalogError(f"accelerators.{accelerator.id} is on {accelerator.platform!r}, which is none of {known}")
+        raise CatalogError(f"accelerators.{accelerator.id} is on {accelerator.platform!r}, which is not one of {known}")
     return PLATFORMS[accelerator.platform]

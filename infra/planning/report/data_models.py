@@ -133,7 +133,7 @@ class CapacityData(Data):
         description="the longest with which this cache would start at its likeliest size"
     )
     largest_max_model_len_band: BandData = Field(
-        description="up to `low` the cache is no reason against it, up to `high` a doubt (`tight`), beyond a refusal"
+        description="a context up to `low` fits the cache, up to `high` it may fit (`tight`), beyond that it is refused"
     )
     max_num_seqs: int = Field(description="requests that may run at once, if the cache holds them")
     max_num_batched_tokens: int = Field(description="prompt tokens of one step")
@@ -161,7 +161,7 @@ class SpeedData(Data):
     alone: RateData | None = Field(description="one request running")
     planned: RateData | None = Field(
         description="as many running as may and as are held: the smallest of `capacity.maxNumSeqs`, "
-        "`capacity.requestsOfWorkload` and what `scaling.concurrency` lets through, at least 1"
+        "`capacity.requestsOfWorkload` and what `scaling.concurrency` admits, at least 1"
     )
     ttft_s: BandData | None = Field(
         description="first token of one uncached prompt on an idle server; network and images are not part of it"
@@ -338,7 +338,7 @@ class ComparisonData(Data):
     """What two plans differ in, as a whole."""
 
     against: str = Field(description="the stack that is compared with")
-    verdict: str = Field(description="how many changes there are, or that there is none")
+    verdict: str = Field(description="how many changes there are, or that nothing changes")
     price: str = Field(description="one sentence on the price of the whole stack")
     effects: list[str] = Field(
         description="what happens to what is running, as far as it is known; empty against another stack"

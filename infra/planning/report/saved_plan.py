@@ -39,13 +39,13 @@ def members(value: Any) -> list[Any]:
 
 
 def _is_text(value: Any) -> bool:
-    """Whether it is a text, a list of texts, or none."""
+    """Return True if `value` is a text, a list of texts, or null."""
     members = value if isinstance(value, list) else [value or ""]
     return all(isinstance(member, str) for member in members)
 
 
 def _is_number(value: Any) -> bool:
-    """Whether it is none, or a number of a size that a plan may hold."""
+    """Return True if `value` is null, or a number of a size that a plan may hold."""
     if value is None:
         return True
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _NO_FIGURE

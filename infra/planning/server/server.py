@@ -71,7 +71,7 @@ class Server:
 
     @cached_property
     def weight_format(self) -> WeightFormat:
-        """How the checkpoint stores its weights."""
+        """The format in which the checkpoint stores its weights."""
         return catalog().weight_formats[self.model.weight_format]
 
     @cached_property
@@ -82,7 +82,7 @@ class Server:
 
     @cached_property
     def mixture(self) -> bool:
-        """Whether a token uses only some of the weights (mixture of experts)."""
+        """True if a token uses only some of the weights (mixture of experts)."""
         return self.architecture.experts is not None
 
     @cached_property
@@ -92,12 +92,12 @@ class Server:
 
     @cached_property
     def streamed(self) -> bool:
-        """Whether the weights come through the streamer's buffers in host memory."""
+        """True if the weights come through the streamer's buffers in host memory."""
         return self.load_format == "runai_streamer"
 
     @cached_property
     def streamer_limit_bytes(self) -> int:
-        """What the streamer is told to buffer at most: it refuses less than the largest tensor."""
+        """The most bytes that the streamer may buffer: at least the largest tensor, or it refuses to start."""
         return max(STREAMER_BYTES, self.architecture.largest_tensor_bytes)
 
 

@@ -412,12 +412,12 @@ class WeightSettings(Group):
 
     @property
     def from_hub(self) -> bool:
-        """Whether the server downloads its weights from Hugging Face itself, so that there is no bucket."""
+        """True if the server itself downloads its weights from Hugging Face, without a bucket."""
         return self.source == "huggingface"
 
     @property
     def staged(self) -> bool:
-        """Whether the stack copies the weights into a bucket of its own."""
+        """True if the stack copies the weights into its own bucket."""
         return self.source == "bucket"
 
 

@@ -40,10 +40,10 @@ def choose_probe(
     timeout_s: int | None = None,
     failure_threshold: int | None = None,
 ) -> HttpProbe:
-    """The probe with what a user set; None is for us to choose: a short period, the threshold filling the cap.
+    """Return the probe with what a user set. What is None is chosen: a short period, and a threshold that fills the cap.
 
-    A delay of our own only stands where the start may outlast the cap: then it lengthens the window, by less than
-    any start takes, so that no start is noticed later for it.
+    A delay is chosen only if the start may take longer than the cap: it then lengthens the window. It is shorter than
+    any start, so that no finished start is noticed later because of it.
     """
     period = PERIOD_S if period_s is None else period_s
     if initial_delay_s is None:
@@ -58,12 +58,12 @@ def choose_probe(
 
 
 def check_probe(probe: HttpProbe, startup: StartupEstimate) -> Findings:
-    """Everything wrong with a probe against Cloud Run's limits and the predicted start."""
+    """Return what is wrong with a probe, compared with Cloud Run's limits and with the predicted start."""
     return _check_limits(probe) + _check_window(probe, startup)
 
 
 def deploy_timeout_s(probe: HttpProbe, startup: StartupEstimate) -> int:
-    """Pulumi's time-out for the service: the image's first import, the probe window and a margin, by 5 minutes."""
+    """Return Pulumi's time-out for the service: the image's first import, the probe window, a margin; in steps of 5 minutes."""
     first_import = startup.first_deploy.high - startup.from_zero.high
     needed = probe.window_s + first_import + _DEPLOY_MARGIN_S
     return max(_DEPLOY_LEAST_S, 300 * math.ceil(needed / 300))

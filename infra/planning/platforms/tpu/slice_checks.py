@@ -152,7 +152,7 @@ def _ranges(settings: Settings, slices: SlicesPlan) -> Iterator[Fault]:
 
 
 def _in_flight(settings: Settings, slices: SlicesPlan, max_num_seqs: int) -> Iterator[Fault]:
-    """What the gateway lets through to one slice, beside what the slice runs at once."""
+    """Yield a fault if the gateway admits fewer requests for one slice than the slice could run at once, or too many."""
     held, count = settings.scaling.concurrency, len(slices.names)
     each = slices.gateway.in_flight_limit // count
     whose = "the slice" if count == 1 else f"each of {count} slices"
