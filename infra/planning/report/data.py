@@ -215,6 +215,8 @@ def _quota(need: QuotaNeed) -> form.QuotaData:
 
 def _cost(plan: Plan) -> form.CostData:
     cost, refused = plan.cost, plan.refused
+    least, most, hour = plan.deployment.always_running, cost.replicas, cost.usd_per_hour
+    idle, busy = plan.usd_per_month
     return form.CostData(
         usd_per_hour=exact(cost.usd_per_hour),
         replicas=cost.replicas,
@@ -235,7 +237,11 @@ def _cost(plan: Plan) -> form.CostData:
             staging=[_line(item) for item in cost.staging],
         ),
         notes=list(cost.notes),
-        whole_stack=_whole_stack(plan),
+        whole_stack=form.WholeStackData(
+            replicas=form.SpanData(least=least, most=most),
+            usd_per_hour=form.SpanData(least=exact(hour * least), most=exact(hour * most)),
+            usd_per_month=form.SpanData(least=exact(idle), most=exact(busy)),
+        ),
     )
 
 
@@ -248,17 +254,6 @@ def _line(item: LineItem) -> form.PriceLineData:
         usd=exact(item.usd),
         source=item.price.source.where,
         read=item.price.source.read.isoformat(),
-    )
-
-
-def _whole_stack(plan: Plan) -> form.WholeStackData:
-    """Return all replicas together: the fewest and the most that may run, by the hour and for a month of such hours."""
-    least, most, hour = plan.deployment.always_running, plan.cost.replicas, plan.cost.usd_per_hour
-    idle, busy = plan.usd_per_month
-    return form.WholeStackData(
-        replicas=form.SpanData(least=least, most=most),
-        usd_per_hour=form.SpanData(least=exact(hour * least), most=exact(hour * most)),
-        usd_per_month=form.SpanData(least=exact(idle), most=exact(busy)),
     )
 
 

@@ -149,13 +149,15 @@ def _settings(before: Json, after: Json) -> Iterator[Change]:
     """Yield settings with other values, each with who set it. Entries of a map are settings of their own."""
     if not (before.get("settings") and after.get("settings")):
         return
-    old, new = ({**dict(_entries(plan["settings"]))} for plan in (before, after))
+    old, new = (dict(_entries(plan["settings"])) for plan in (before, after))
     for path in [*old, *(path for path in new if path not in old)]:
         if old.get(path) != new.get(path) or (path in old) != (path in new):
-            was, now = (
-                f"{as_text(values[path]) or 'chosen'}{_by(plan, path)}" if path in values else ""
-                for values, plan in ((old, before), (new, after))
-            )
+            texts = []
+            for values, plan in ((old, before), (new, after)):
+                origin = value_at(plan, ("origins", path))
+                by = f" ({origin})" if isinstance(origin, str) else ""
+                texts.append(f"{as_text(values[path]) or 'chosen'}{by}" if path in values else "")
+            was, now = texts
             yield Change("settings", path, was, now, old.get(path), new.get(path))
 
 
@@ -165,11 +167,6 @@ def _entries(settings: Json) -> Iterator[tuple[str, Any]]:
             yield from ((f"{path}.{key}", entry) for key, entry in value.items())
         else:
             yield path, value
-
-
-def _by(plan: Json, path: str) -> str:
-    origin = value_at(plan, ("origins", path))
-    return f" ({origin})" if isinstance(origin, str) else ""
 
 
 def _command(before: Json, after: Json) -> Iterator[Change]:
@@ -198,16 +195,13 @@ def _by_flag(argv: list[str]) -> dict[str, str]:
     return {flag: " ".join(values) for flag, values in flags.items()}
 
 
-_STACK = "pulumi:pulumi:Stack"
-"""Not compared: its name is the stack's own."""
-
-
 def _resources(before: Json, after: Json) -> Iterator[Change]:
     """Yield resources that only one of the plans has, then what is set otherwise on those that both have."""
     if any(plan.get("resources") is None or plan.get("resourcesMissing") for plan in (before, after)):
         return
+    named_after_stack = "pulumi:pulumi:Stack"
     old, new = (
-        {(row["type"], row["name"]): row for row in plan["resources"] if row["type"] != _STACK}
+        {(row["type"], row["name"]): row for row in plan["resources"] if row["type"] != named_after_stack}
         for plan in (before, after)
     )
     counts = [len(plan["resources"]) for plan in (before, after)]

@@ -81,7 +81,9 @@ def _rows(plan: Plan) -> Iterator[tuple[str, str, str]]:
             f"less than one request of {plan.server.max_model_len:,} tokens at the likeliest size",
             WARNING,
         )
-    yield "Start", _start(plan), ""
+    start = plan.startup
+    from_zero = f"{_about(read_duration(start.from_zero.mid))} from zero {_band(start.from_zero, read_minutes)}"
+    yield "Start", f"{from_zero}{start_remark(plan, start.first_deploy.mid)}".replace("≈ ", f"≈{_NO_BREAK}"), ""
     for name, said in plan.deployment.summary(plan.cost.usd_per_run):
         yield name, said, ""
     if plan.quotas:
@@ -124,12 +126,6 @@ def _price(plan: Plan) -> str:
     if plan.deployment.always_running == count:
         return f"{running}, {read_usd(busy)}/month"
     return f"{running}; {read_usd(idle)}/month idle, {read_usd(busy)} busy"
-
-
-def _start(plan: Plan) -> str:
-    start = plan.startup
-    from_zero = f"{_about(read_duration(start.from_zero.mid))} from zero {_band(start.from_zero, read_minutes)}"
-    return f"{from_zero}{start_remark(plan, start.first_deploy.mid)}".replace("≈ ", f"≈{_NO_BREAK}")
 
 
 def _quotas(plan: Plan) -> str:

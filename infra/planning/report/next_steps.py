@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from infra.catalog import catalog
 from infra.planning.plan import Plan
 from infra.planning.platforms.base import QUOTAS_PAGE
@@ -12,34 +10,34 @@ from infra.planning.settings.resolve import Origin
 
 def steps_before_up(plan: Plan) -> list[str]:
     """Return the commands, in order; words in capitals are for the reader to fill in. Empty where nothing can be deployed."""
-    return list(_steps(plan)) if plan.accelerator.deployable and not plan.refused else []
+    if plan.refused or not plan.accelerator.deployable:
+        return []
+    stack, settings = plan.stack, plan.settings
+    steps = []
+    if typed := [path for path, origin in plan.origins.items() if origin is Origin.COMMAND_LINE]:
+        what = typed[0] if len(typed) == 1 else f"the {len(typed)} values of --set"
+        steps.append(f"# write {what} into Pulumi.{stack}.yaml, for up")
+    steps.append(f"pulumi stack select --create {stack}")
+    if not plan.project:
+        steps.append(f"pulumi config set gcp:project PROJECT -s {stack}")
+    has_token = settings.hf_token or settings.hf_token_secret
+    if plan.model.gated and settings.weights.source != "existing" and not has_token:
+        steps.append(f"pulumi config set --secret gemma4:hfToken -s {stack}")
+    if not settings.access.deployers:
+        steps.append(f"pulumi config set --path 'gemma4:access.deployers[0]' user:YOU -s {stack}")
+    if not settings.access.invokers:
+        steps.append(f"pulumi config set --path 'gemma4:access.invokers[0]' user:CALLER -s {stack}")
+    if loose := _pins(plan):
+        steps.append(f"gemma4 pin {' '.join(loose)}")
+    steps += plan.platform.steps_before_up(stack)
+    if any(need.beyond_default() for need in plan.quotas):
+        steps.append(f"# ask for more quota: {QUOTAS_PAGE}")
+    return steps
 
 
 def next_command(plan: Plan) -> str:
     """Return what to type when nothing is left to do: deploy, or see which machines can be deployed to."""
     return f"pulumi up -s {plan.stack}" if plan.accelerator.deployable else "gemma4 machines"
-
-
-def _steps(plan: Plan) -> Iterator[str]:
-    stack, settings = plan.stack, plan.settings
-    if typed := [path for path, origin in plan.origins.items() if origin is Origin.COMMAND_LINE]:
-        what = typed[0] if len(typed) == 1 else f"the {len(typed)} values of --set"
-        yield f"# write {what} into Pulumi.{stack}.yaml, for up"
-    yield f"pulumi stack select --create {stack}"
-    if not plan.project:
-        yield f"pulumi config set gcp:project PROJECT -s {stack}"
-    has_token = settings.hf_token or settings.hf_token_secret
-    if plan.model.gated and settings.weights.source != "existing" and not has_token:
-        yield f"pulumi config set --secret gemma4:hfToken -s {stack}"
-    if not settings.access.deployers:
-        yield f"pulumi config set --path 'gemma4:access.deployers[0]' user:YOU -s {stack}"
-    if not settings.access.invokers:
-        yield f"pulumi config set --path 'gemma4:access.invokers[0]' user:CALLER -s {stack}"
-    if loose := _pins(plan):
-        yield f"gemma4 pin {' '.join(loose)}"
-    yield from plan.platform.steps_before_up(stack)
-    if any(need.beyond_default() for need in plan.quotas):
-        yield f"# ask for more quota: {QUOTAS_PAGE}"
 
 
 def _pins(plan: Plan) -> list[str]:

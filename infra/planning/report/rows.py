@@ -10,8 +10,7 @@ from infra.catalog import GIB
 from infra.planning.memory.verdict import Verdict
 from infra.planning.plan import Plan
 from infra.planning.platforms.base import QuotaNeed
-from infra.planning.report.resources import ResourceList, ResourceRow
-from infra.planning.server.server import Server
+from infra.planning.report.resources import ResourceList
 from infra.planning.settings.resolve import Origin
 from infra.planning.units import (
     counted,
@@ -98,14 +97,9 @@ def resource_lines(resources: ResourceList) -> list[str]:
     rows = sorted(resources.rows, key=lambda row: row.component)
     lines = []
     for component, members in itertools.groupby(rows, key=lambda row: row.component):
-        lines.append(f"{component or 'stack'}: {', '.join(_member(row, component) for row in members)}")
+        named = (f"{row.type.rpartition(':')[2]} {row.name.removeprefix(f'{component}-')}" for row in members)
+        lines.append(f"{component or 'stack'}: {', '.join(named)}")
     return lines
-
-
-def _member(row: ResourceRow, component: str) -> str:
-    kind = row.type.rsplit(":", 1)[-1]
-    name = row.name.removeprefix(f"{component}-")
-    return f"{kind} {name}"
 
 
 def _fits(plan: Plan) -> Iterator[str]:
@@ -138,38 +132,33 @@ def _spent(plan: Plan) -> Iterator[str]:
     parts += [f"assistant {_gib(memory.assistant_bytes)}"] if memory.assistant_bytes else []
     parts += [f"overhead {_gib(memory.overhead.mid)}"] if memory.overhead.mid else []
     share = plan.settings.serving.gpu_memory_utilization
-    yield f"{' + '.join(parts)} of {_gib(memory.cap_bytes)} GiB ({_gib(memory.device_bytes)} × {share:.2f}){_offload(plan)}"
+    offloaded = f"; {_gib(memory.offloaded_bytes)} GiB of weights in host memory" if memory.offloaded_bytes else ""
+    yield f"{' + '.join(parts)} of {_gib(memory.cap_bytes)} GiB ({_gib(memory.device_bytes)} × {share:.2f}){offloaded}"
     if memory.programs is not None:
         yield f"compiled programs ≈ {_gib(memory.programs.mid)} of the {_gib(memory.outside_bytes)} GiB outside that share"
     if memory.construction_peak is not None:
         yield f"loading peaks at ≈ {_gib(memory.construction_peak.mid)} of {_gib(memory.device_bytes)} GiB"
 
 
-def _offload(plan: Plan) -> str:
-    return f"; {_gib(plan.memory.offloaded_bytes)} GiB of weights in host memory" if plan.memory.offloaded_bytes else ""
-
-
 def _capacity(plan: Plan) -> Iterator[str]:
-    capacity, workload, most = plan.capacity, plan.settings.workload, plan.server.max_num_seqs
+    capacity, workload, server = plan.capacity, plan.settings.workload, plan.server
+    most = server.max_num_seqs
     length = workload.prompt_tokens + workload.output_tokens
     if not capacity.fits:
         yield f"less than one request of {plan.server.max_model_len:,} at the likeliest size: vLLM would not start"
         return
     spread = read_spread(plan.kv_tokens, "{:,.0f}".format)
-    yield " ".join(filter(None, (f"≈ {capacity.tokens:,} tokens", spread, _counted(plan.server))))
+    counting = f"as vLLM {server.vllm_version} counts them"
+    if server.image_version != server.vllm_version:
+        said = server.image_version or "no version"
+        counting = f"as vLLM {server.vllm_version} would count them; the image says {said}"
+    yield " ".join(filter(None, (f"≈ {capacity.tokens:,} tokens", spread, counting)))
     running = plan.speed.planned.requests
     runs = f"runs {most:,}" if running == most else f"runs {running:,} of maxNumSeqs {most:,}"
     yield (
         f"{capacity.concurrency:.1f} requests of {plan.server.max_model_len:,} by what vLLM sets aside, "
         f"{plan.requests_held:,} of {length:,} by what they hold; {runs} at once"
     )
-
-
-def _counted(server: Server) -> str:
-    if server.image_version == server.vllm_version:
-        return f"as vLLM {server.vllm_version} counts them"
-    named = f"says {server.image_version}" if server.image_version else "says no version"
-    return f"as vLLM {server.vllm_version} would count them; the image {named}"
 
 
 def _speed(plan: Plan) -> Iterator[str]:

@@ -14,6 +14,7 @@ from infra.planning.units import read_duration
 
 Json = Mapping[str, Any]
 
+_SLICE = "pulumi-python:dynamic/gemma4:TpuQueuedResource"
 _PLACE = ("location", "region", "zone", "project")
 _REPLACES: Mapping[str, tuple[str, ...]] = {
     "gcp:cloudrunv2/service:Service": ("name", *_PLACE),
@@ -23,7 +24,7 @@ _REPLACES: Mapping[str, tuple[str, ...]] = {
     "gcp:compute/network:Network": ("name", *_PLACE),
     "gcp:compute/subnetwork:Subnetwork": ("name", "network", *_PLACE),
     "gcp:serviceaccount/account:Account": ("accountId", *_PLACE),
-    "pulumi-python:dynamic/gemma4:TpuQueuedResource": (
+    _SLICE: (
         "project",
         "zone",
         "queued_id",
@@ -47,16 +48,16 @@ def effects_on_running(before: Json, after: Json) -> Iterator[str]:
     if any(plan.get("resources") is None or plan.get("resourcesMissing") for plan in (before, after)):
         return
     old, new = ({(row["type"], row["name"]): row for row in plan["resources"]} for plan in (before, after))
-    for key, row in new.items():
-        if key in old and (changed := _changed(old[key], row)):
-            kind, name = key
-            fixed = [path for path in changed if path.partition(".")[0] in _REPLACES.get(kind, ())]
-            if fixed and kind in _REPLACED:
-                yield _REPLACED[kind](name, fixed, after)
-            elif fixed:
-                yield f"{name} is replaced: {', '.join(fixed)} cannot change in place."
-            elif kind in _UPDATED:
-                yield from _UPDATED[kind](changed, row, before, after)
+    for (kind, name), row in new.items():
+        changed = _changed(old[kind, name], row) if (kind, name) in old else []
+        fixed = ", ".join(path for path in changed if path.partition(".")[0] in _REPLACES.get(kind, ()))
+        if fixed and kind == _SLICE:
+            yield _slice_replaced(name, fixed, after)
+        elif fixed:
+            sentence = _REPLACED.get(kind, "{name} is replaced: {fixed} cannot change in place.")
+            yield sentence.format(name=name, fixed=fixed)
+        elif changed and kind in _UPDATED:
+            yield from _UPDATED[kind](changed, row, before, after)
     for kind, name in (key for key in old if key not in new):
         if kind in _DELETED:
             yield _DELETED[kind].format(name=name)
@@ -70,50 +71,32 @@ def _changed(before: Json, after: Json) -> list[str]:
     return [path for path in sorted({*old, *new}) if (path in old) != (path in new) or old.get(path) != new.get(path)]
 
 
-def _service_replaced(name: str, fixed: list[str], after: Json) -> str:
-    del after
-    return (
-        f"{name} is deleted and made anew ({', '.join(fixed)} cannot change in place): an outage until the new one is ready, "
-        "and another URL unless only the name stays."
-    )
+_REPLACED: Mapping[str, str] = {
+    "gcp:cloudrunv2/service:Service": "{name} is deleted and made anew ({fixed} cannot change in place): an outage until the "
+    "new one is ready, and another URL unless only the name stays.",
+    "gcp:storage/bucket:Bucket": "{name} is replaced ({fixed} cannot change in place): the weights are copied anew into "
+    "another bucket.",
+}
 
 
-def _slice_replaced(name: str, fixed: list[str], after: Json) -> str:
-    allowed = (after.get("settings") or {}).get("tpu.replaceActive")
-    keys = ", ".join(fixed)
-    if not allowed:
+def _slice_replaced(name: str, fixed: str, after: Json) -> str:
+    if not (after.get("settings") or {}).get("tpu.replaceActive"):
         return (
-            f"{name}: a change of {keys} gives the slice back; while it may be serving, `pulumi up` refuses that unless "
+            f"{name}: a change of {fixed} gives the slice back; while it may be serving, `pulumi up` refuses that unless "
             "tpu.replaceActive is true."
         )
     start = _mid(after, "fromZeroS")
     lasts = f" and ≈ {read_duration(start)} to start" if start else ""
-    return f"{name}: the slice is given back and asked for anew ({keys}): an outage of the wait in the queue{lasts}."
-
-
-def _bucket_replaced(name: str, fixed: list[str], after: Json) -> str:
-    del after
-    return f"{name} is replaced ({', '.join(fixed)} cannot change in place): the weights are copied anew into another bucket."
-
-
-_REPLACED: Mapping[str, Callable[[str, list[str], Json], str]] = {
-    "gcp:cloudrunv2/service:Service": _service_replaced,
-    "pulumi-python:dynamic/gemma4:TpuQueuedResource": _slice_replaced,
-    "gcp:storage/bucket:Bucket": _bucket_replaced,
-}
+    return f"{name}: the slice is given back and asked for anew ({fixed}): an outage of the wait in the queue{lasts}."
 
 
 def _service_updated(changed: list[str], row: Json, _before: Json, after: Json) -> Iterator[str]:
     if not any(path.startswith("template.") for path in changed):
         yield f"{row['name']} is changed in place, without a new revision."
         return
-    start = "" if after.get("slices") else _start(after)
-    yield f"{row['name']} gets a new revision{start}; the old one answers until the new one is ready."
-
-
-def _start(after: Json) -> str:
-    start = _mid(after, "fromZeroS")
-    return f", ≈ {read_duration(start)} from zero" if start else ""
+    start = None if after.get("slices") else _mid(after, "fromZeroS")
+    lasts = f", ≈ {read_duration(start)} from zero" if start else ""
+    yield f"{row['name']} gets a new revision{lasts}; the old one answers until the new one is ready."
 
 
 def _spec_updated(changed: list[str], row: Json, before: Json, after: Json) -> Iterator[str]:
@@ -155,7 +138,7 @@ _UPDATED: Mapping[str, Callable[[list[str], Json, Json, Json], Iterator[str]]] =
 _DELETED: Mapping[str, str] = {
     "gcp:cloudrunv2/service:Service": "{name} is deleted: its URL answers no more.",
     "gcp:storage/bucket:Bucket": "{name} is deleted with the weights in it.",
-    "pulumi-python:dynamic/gemma4:TpuQueuedResource": "{name} is deleted: the slice is given back.",
+    _SLICE: "{name} is deleted: the slice is given back.",
 }
 
 
