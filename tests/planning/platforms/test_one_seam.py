@@ -106,5 +106,5 @@ def test_no_part_of_a_platform_has_a_longer_name_than_the_prefix_leaves_room_for
 
 def test_a_machine_on_a_platform_that_is_not_registered_is_a_fault_of_the_catalog() -> None:
     lost = catalog().accelerator("l4").model_copy(update={"platform": "moon"})
-    with pytest.raises(CatalogError, match="is on 'moon', which is none of cloud-run"):
+    with pytest.raises(CatalogError, match="is on 'moon', which is not one of cloud-run"):
         platform_of(lost)
