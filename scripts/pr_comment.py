@@ -28,6 +28,7 @@ from infra.planning.report.diff import compare
 from infra.planning.report.figure_changes import price_sentence
 from infra.planning.report.markdown import VERDICTS, as_markdown
 from infra.planning.settings.stackfile import stack_names
+from infra.planning.units import counted
 
 ROOT = Path(__file__).resolve().parents[1]
 MARKER = "<!-- gemma4 preview -->"
@@ -122,12 +123,13 @@ def part_of(stack: str, before: Mapping[str, Any] | None) -> Part:
         keys = ", ".join(dict.fromkeys(f"`{fault.key}`" for fault in plan.refusals))
         return Part(stack, f"{sign} is refused: {keys}.", as_markdown(plan, listed, before), failed=True)
     if before is None:
-        return Part(stack, f"{sign} is new. {price_sentence(after, after)}", as_markdown(plan, listed))
+        return Part(stack, f"{sign} is new. {price_sentence(None, after)}", as_markdown(plan, listed))
     found = compare(before, after)
     if not found.changes:
         return Part(stack, f"{sign}: {found.verdict}" if found.not_compared else "")
-    count = f"{len(found.changes)} change{'' if len(found.changes) == 1 else 's'}"
-    return Part(stack, f"{sign}: {count}. {found.price}", as_markdown(plan, listed, before))
+    return Part(
+        stack, f"{sign}: {counted(len(found.changes), 'change')}. {found.price}", as_markdown(plan, listed, before)
+    )
 
 
 def _base_plan(base: Path, stack: str, folder: Path) -> dict[str, Any] | None:
@@ -171,7 +173,8 @@ def joined(parts: Sequence[Part], commit: str, base: str) -> str:
     if not parts:
         return ""
     changed, failed = [part for part in parts if part.line], sum(part.failed for part in parts)
-    count = f"{len(changed)} of {len(parts)} touched stacks change" if changed else "no plan changes"
+    change = "changes" if len(changed) == 1 else "change"
+    count = f"{len(changed)} of {counted(len(parts), 'touched stack')} {change}" if changed else "no plan changes"
     title = f"## gemma4: {count}" + (f", {failed} cannot be deployed ⛔" if failed else "")
     lines = [f"- {part.line}" for part in changed]
     if same := [f"`{part.stack}`" for part in parts if not part.line]:

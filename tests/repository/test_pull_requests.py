@@ -110,7 +110,7 @@ class TestTheCommentOfAStack:
 
     def test_that_is_new_says_what_it_costs(self) -> None:
         part = part_of("l4", None)
-        assert part.line.startswith("✅ **`l4`** is new. The price of the whole stack")
+        assert part.line.startswith("✅ **`l4`** is new. The whole stack: $0.00 to $")
         assert "| part | plan of `l4` |" in part.details
 
 
@@ -158,6 +158,10 @@ class TestTheComment:
         comment = joined([Part("a"), Part("b")], "1", "2")
         assert "## gemma4: no plan changes" in comment
         assert "- As before: `a`, `b`." in comment
+
+    def test_counts_one_stack_in_the_singular(self) -> None:
+        assert "## gemma4: 1 of 1 touched stack changes\n" in joined([Part("a", "- changed")], "1", "2")
+        assert "## gemma4: 1 of 2 touched stacks changes\n" in joined([Part("a", "- changed"), Part("b")], "1", "2")
 
 
 LONGER = {"notes": ["another note"]}

@@ -183,8 +183,11 @@ def _percent(old: Any, new: Any) -> str:
     return f"{percent:+.0f} %".replace("-", "−") if round(percent) else ""
 
 
-def price_sentence(before: Json, after: Json) -> str:
-    """Return in a sentence what the whole stack costs, an hour and a month, before and after."""
+def price_sentence(before: Json | None, after: Json) -> str:
+    """Return in a sentence what the whole stack costs, an hour and a month, before (None: there was none) and after."""
+    if before is None:
+        hour, month = (figure.read(value_at(after, figure.path), after) for figure in PRICES[:2])
+        return f"The whole stack: {hour} an hour, {month} a month."
     if after["verdict"] == "refused":
         return "Refused: there is no price to compare."
     most = [value_at(plan, PRICES[1].path) for plan in (before, after)]
