@@ -133,27 +133,23 @@ def _digest(content: bytes) -> str:
 
 
 def _run(root: Path, stack: str, config: Mapping[str, Any], preview: bool, outputs: Outputs | None) -> Run:
-    loop = asyncio.new_event_loop()
-    asyncio.set_event_loop(loop)  # before set_mocks, which otherwise waits on another loop for ever
     log = _MessageLog()
     logger = logging.Logger("program", level=logging.INFO)
     logger.addHandler(log)
     recorder = _Recorder(_Echo(outputs))
-    mocks.set_mocks(recorder.mocks, project="gemma4", stack=stack, preview=preview, logger=logger, monitor=recorder)
-    pulumi.runtime.set_all_config(*_as_pulumi_holds_it(config))
+    exit_code = 0
 
     def main() -> None:
         runpy.run_path(str(root / "__main__.py"), run_name="__main__")
 
-    exit_code = 0
-    try:
-        with _inside(root):
-            loop.run_until_complete(run_pulumi_func(main))
-    except SystemExit as end:
-        exit_code = end.code if isinstance(end.code, int) else 1
-    finally:
-        asyncio.set_event_loop(None)
-        loop.close()
+    with _own_loop() as loop:  # before set_mocks, which otherwise waits on another loop for ever
+        mocks.set_mocks(recorder.mocks, project="gemma4", stack=stack, preview=preview, logger=logger, monitor=recorder)
+        pulumi.runtime.set_all_config(*_as_pulumi_holds_it(config))
+        try:
+            with _inside(root):
+                loop.run_until_complete(run_pulumi_func(main))
+        except SystemExit as end:
+            exit_code = end.code if isinstance(end.code, int) else 1
     return Run(tuple(recorder.registrations), tuple(log.messages), exit_code)
 
 
@@ -167,6 +163,18 @@ def _as_pulumi_holds_it(config: Mapping[str, Any]) -> tuple[dict[str, str], list
         else:
             values[key] = value if isinstance(value, str) else json.dumps(value)
     return values, secrets
+
+
+@contextmanager
+def _own_loop() -> Iterator[asyncio.AbstractEventLoop]:
+    """Give the current thread an event loop of its own."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        yield loop
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
 
 
 @contextmanager
@@ -219,7 +227,7 @@ class _Recorder(mocks.MockMonitor):
         self._lock = threading.Lock()
 
     def RegisterResource(self, request: Any) -> Any:
-        with _loop_of_this_thread():
+        with _own_loop():  # this runs on a worker thread, where the SDK would open a loop and leave it open
             response = super().RegisterResource(request)  # type: ignore[no-untyped-call]
         timeouts = request.customTimeouts
         registration = Registration(
@@ -238,19 +246,6 @@ class _Recorder(mocks.MockMonitor):
         with self._lock:
             self.registrations.append(registration)
         return response
-
-
-@contextmanager
-def _loop_of_this_thread() -> Iterator[None]:
-    """Give the current thread an event loop. Registrations run on worker threads; without a loop there, the SDK opens one
-    and leaves it open."""
-    loop = asyncio.new_event_loop()
-    asyncio.set_event_loop(loop)
-    try:
-        yield
-    finally:
-        asyncio.set_event_loop(None)
-        loop.close()
 
 
 def _redacted(value: Any) -> Any:

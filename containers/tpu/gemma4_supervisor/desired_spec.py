@@ -157,22 +157,18 @@ def _value_faults(document: Mapping[str, Any], weights_root: Path) -> Iterator[s
         yield "readyTimeoutSeconds must be above 0, drainSeconds not below."
     if document["hfTokenSecret"] is not None and not _SECRET.fullmatch(document["hfTokenSecret"]):
         yield "hfTokenSecret is not of the form projects/P/secrets/S."
-    yield from _env_faults(document["env"])
-    if _TOKEN.search(json.dumps(document)):
-        yield "it carries something that looks like a token, which everybody who may see the node can read; "
-        yield "revoke it, and name a secret in hfTokenSecret."
-    for number, weights in enumerate(document["weights"]):
-        yield from (f"weights[{number}] {fault}" for fault in _weight_faults(weights, weights_root))
-
-
-def _env_faults(env: Mapping[str, Any]) -> Iterator[str]:
-    for name, value in env.items():
+    for name, value in document["env"].items():
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             yield f"env: {name!r} is not a name."
         elif name in _TOKEN_NAMES:
             yield f"env.{name} has no place in metadata, where many can read it; name a secret in hfTokenSecret."
         elif not isinstance(value, str) or re.search(r"[\r\n\0]", value):
             yield f"env.{name} is not text on one line."
+    if _TOKEN.search(json.dumps(document)):
+        yield "it carries something that looks like a token, which everybody who may see the node can read; "
+        yield "revoke it, and name a secret in hfTokenSecret."
+    for number, weights in enumerate(document["weights"]):
+        yield from (f"weights[{number}] {fault}" for fault in _weight_faults(weights, weights_root))
 
 
 def _weight_faults(weights: Any, root: Path) -> Iterator[str]:

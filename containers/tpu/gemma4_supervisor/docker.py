@@ -80,7 +80,15 @@ class Docker:
                 return None
             raise
         try:
-            return _container(text)
+            (row,) = json.loads(text)
+            state, labels = row["State"], row["Config"].get("Labels") or {}
+            return Container(
+                str(row["Id"]),
+                bool(state["Running"]),
+                int(state["ExitCode"]),
+                bool(state.get("OOMKilled")),
+                str(labels.get(FINGERPRINT, "")),
+            )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise DockerError(f"docker container inspect: the answer cannot be read ({type(error).__name__})") from None
 
@@ -257,18 +265,6 @@ def reason_with_remedy(verb: str, text: str) -> str:
     reason = re.sub(r"^Error(?: response from daemon)?: ", "", reason)
     remedy = next((fix for sign, fix in REMEDIES if sign in reason.lower()), "")
     return f"docker {verb}: {reason}" + (f" {remedy}" if remedy else "")
-
-
-def _container(text: str) -> Container:
-    (row,) = json.loads(text)
-    state, labels = row["State"], row["Config"].get("Labels") or {}
-    return Container(
-        str(row["Id"]),
-        bool(state["Running"]),
-        int(state["ExitCode"]),
-        bool(state.get("OOMKilled")),
-        str(labels.get(FINGERPRINT, "")),
-    )
 
 
 def write_private(path: Path, text: str) -> None:

@@ -52,21 +52,18 @@ class Stager:
             if abandoned.is_set():
                 raise Abandoned
             make_room()
-            self._stage(sets, abandoned)
+            wanted = [(weights, StagedFiles(weights.destination), self._bucket.manifest(weights)) for weights in sets]
+            downloads = [
+                Download(SourceFile(weights, file), staged)
+                for weights, staged, files in wanted
+                for file in staged.missing(files)
+            ]
+            _check_room(downloads)
+            self._fetch(downloads, Meter(sum(download.size for download in downloads), self._progress), abandoned)
+            for _, staged, files in wanted:
+                staged.complete(files)
         finally:
             _staging.release()
-
-    def _stage(self, sets: Sequence[WeightsFolder], abandoned: threading.Event) -> None:
-        wanted = [(weights, StagedFiles(weights.destination), self._bucket.manifest(weights)) for weights in sets]
-        downloads = [
-            Download(SourceFile(weights, file), staged)
-            for weights, staged, files in wanted
-            for file in staged.missing(files)
-        ]
-        _check_room(downloads)
-        self._fetch(downloads, Meter(sum(download.size for download in downloads), self._progress), abandoned)
-        for _, staged, files in wanted:
-            staged.complete(files)
 
     def _fetch(self, downloads: Sequence[Download], meter: Meter, abandoned: threading.Event) -> None:
         queue = PartQueue(part for download in downloads for part in download.parts(self._range))
@@ -130,7 +127,11 @@ class Download:
 
     def write(self, start: int, pieces: Iterable[memoryview]) -> None:
         """Store one part. Raises WeightsError where the last one completes a file with a wrong checksum."""
-        self._open()
+        with self._lock:
+            if self._descriptor < 0:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                self._descriptor = os.open(self._partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+                os.ftruncate(self._descriptor, self.size)
         end = start
         for piece in pieces:
             end += os.pwrite(self._descriptor, piece, end)
@@ -147,13 +148,6 @@ class Download:
         if self._descriptor >= 0:
             os.close(self._descriptor)
         self._descriptor = -1
-
-    def _open(self) -> None:
-        with self._lock:
-            if self._descriptor < 0:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-                self._descriptor = os.open(self._partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
-                os.ftruncate(self._descriptor, self.size)
 
     def _hash_next(self) -> bool:
         """Hash the next part; returns False where it has not arrived, or was the last one."""

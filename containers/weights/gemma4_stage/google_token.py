@@ -16,9 +16,9 @@ class GoogleToken:
     """One token, shared by all threads."""
 
     def __init__(self, fixed: str, metadata_endpoint: str, retries: Retries) -> None:
-        self._fixed, self._url = fixed, metadata_endpoint + TOKEN_PATH
-        self._retries, self._connections = retries, Connections(ANSWER_S)
-        self._token = AccessToken(self._fetch)
+        url, connections = metadata_endpoint + TOKEN_PATH, Connections(ANSWER_S)
+        self._fixed = fixed
+        self._token = AccessToken(lambda: retry(retries, lambda: connections.call("GET", url, METADATA_HEADERS)).body)
 
     def headers(self) -> dict[str, str]:
         """Return the header that a request to the bucket needs. Raises CopyFailure where there is no token."""
@@ -35,6 +35,3 @@ class GoogleToken:
         """Drop a token that was refused; returns False where there can be no other."""
         self._token.forget()
         return not self._fixed
-
-    def _fetch(self) -> bytes:
-        return retry(self._retries, lambda: self._connections.call("GET", self._url, METADATA_HEADERS)).body
