@@ -180,10 +180,10 @@ class TestWhatItHolds:
     @pytest.mark.parametrize(
         ("image", "said"),
         [
-            ("vllm/vllm-openai:latest", "the tag latest says no version of vLLM."),
-            ("vllm/vllm-openai:gemma4", "the tag gemma4 says no version of vLLM."),
-            ("vllm/vllm-openai", "a name without a tag says no version of vLLM."),
-            (f"vllm/vllm-openai@{DIGEST}", "a digest alone says no version of vLLM."),
+            ("vllm/vllm-openai:latest", "the tag latest does not say which version of vLLM it is."),
+            ("vllm/vllm-openai:gemma4", "the tag gemma4 does not say which version of vLLM it is."),
+            ("vllm/vllm-openai", "a name without a tag does not say which version of vLLM it is."),
+            (f"vllm/vllm-openai@{DIGEST}", "a digest alone does not say which version of vLLM it is."),
         ],
     )
     def test_a_version_that_is_not_said_is_not_made_up(self, image: str, said: str) -> None:

@@ -431,7 +431,7 @@ SETTINGS: Mapping[str, tuple[Case, ...]] = {
             pair=ON_TPU,
         ),
         written(
-            "flex-start in a zone where nobody was seen to ask",
+            "flex-start in a zone where no request was reported",
             0,
             ("tpu.zone",),
             "gemma4:tpu: {zone: us-east1-d}",

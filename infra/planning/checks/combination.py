@@ -23,7 +23,7 @@ def check_combination(
 ) -> Findings:
     """Return everything about model and machine that is known not to work, with what to write instead.
 
-    `without_metrics` is what else follows, where the server runs, from one that counts nothing.
+    `without_metrics` says what else follows on this platform if the server's metrics are off.
     """
     architecture, accelerator = server.architecture, server.accelerator
     refusals = [
@@ -197,8 +197,8 @@ def _warnings(settings: Settings, accelerator: Accelerator, without_metrics: str
         yield Fault("serving.allowedMediaDomains", fact, consequence, fix)
     if "LD_LIBRARY_PATH" in settings.serving.env and implementation_of(accelerator).uses_cuda:
         fact = "comes behind the folder that serving.cudaCompatibility puts first."
-        consequence = "A libcuda.so.1 of your own would not be found."
-        fix = "Leave it if it holds other libraries; for that one, lay it into the image's /usr/local/cuda/compat."
+        consequence = "Your own libcuda.so.1 would not be found."
+        fix = "Keep it if it is for other libraries; put your libcuda.so.1 into the image's /usr/local/cuda/compat."
         yield Fault("serving.env.LD_LIBRARY_PATH", fact, consequence, fix)
     yield from doubtful_arguments(settings)
     for written in settings.vllm_args:
@@ -207,8 +207,8 @@ def _warnings(settings: Settings, accelerator: Accelerator, without_metrics: str
             fix = "Measure before you rely on the numbers above."
             yield Fault(f"vllmArgs.{written}", fact, "Capacity, speed and verdict are those without it.", fix)
         if flag == "--disable-log-stats":
-            fact = "the server would count nothing."
-            consequence = f"Its metrics are empty: nothing shows its load{without_metrics}."
+            fact = "turns the server's metrics off."
+            consequence = f"Nothing would show its load{without_metrics}."
             yield Fault(f"vllmArgs.{written}", fact, consequence, "Take it out.")
 
 

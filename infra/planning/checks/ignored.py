@@ -27,10 +27,10 @@ def without_effect(
             yield Fault(path, f"has no effect {platform.where}: {why}.", "It would be ignored.", "Take it out.")
     if settings.serving.enforce_eager and not implementation_of(accelerator).eager_starts_sooner:
         wait = "The first requests of each size would wait for it, minutes each"
-        consequence = f"{wait}, and the predicted start does not follow it."
+        consequence = f"{wait}, and the predicted start does not include it."
         yield Fault(
             "serving.enforceEager",
-            f"on {accelerator.device.name} it only puts the compilation off.",
+            f"on {accelerator.device.name} it only postpones the compilation.",
             consequence,
             "Take it out.",
         )

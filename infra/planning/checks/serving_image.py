@@ -93,7 +93,7 @@ def _version_warnings(name: ImageName, accelerator: Accelerator) -> Iterator[Fau
         said = f"the tag {name.tag}" if name.tag else "a digest alone" if name.digest else "a name without a tag"
         consequence = f"Flags, capacity and times are those of vLLM {table}, whatever the image holds."
         fix = f"Name a release, for example {fitting}:v{table}{' before the digest' if name.digest else ''}."
-        yield Fault(_KEY, f"{said} says no version of vLLM.", consequence, fix)
+        yield Fault(_KEY, f"{said} does not say which version of vLLM it is.", consequence, fix)
     elif not OLDEST <= _minor(version) <= NEWEST:
         fact = f"vLLM {version} is outside what was compared: 0.{OLDEST} to 0.{NEWEST}."
         consequence = (

@@ -142,9 +142,9 @@ class Platform(ABC, Generic[DeploymentT]):
     waits_for_capacity: ClassVar[bool] = True
     """Whether a start is counted from when capacity is granted."""
     scales_to_zero: ClassVar[bool] = False
-    """Whether nothing is paid for machines while no request comes."""
+    """True if no machine is paid for while there are no requests."""
     without_metrics: ClassVar[str] = ""
-    """What else follows here where a server counts nothing, as the end of a sentence."""
+    """What else follows on this platform if the server's metrics are off, as the end of a sentence."""
     most_replicas: ClassVar[int] = 1
     """The most replicas that a recommendation looks at."""
     images: ClassVar[tuple[str, ...]] = ()

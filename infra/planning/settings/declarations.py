@@ -218,7 +218,7 @@ class ServingSettings(Group):
     )
     enforce_eager: bool = setting(
         False,
-        "Skip CUDA graphs: a faster start, slower decoding (GPU; on TPU it puts the compilation off).",
+        "Skip CUDA graphs: a faster start, slower decoding (GPU; on TPU it only postpones the compilation).",
         True,
         flag="--enforce-eager",
         off=False,

@@ -55,7 +55,7 @@ def check_zone(settings: Settings, accelerator: Accelerator, zone: str) -> Findi
         return Findings((Fault("tpu.zone", fact, "The TPU API would refuse this one too.", fix),))
     if zone in limits.flex_start_zones:
         return Findings()
-    fact = f"whether {zone} takes flex-start requests is not known: nobody was seen to ask."
+    fact = f"it is not known whether {zone} takes flex-start requests: no report of one was found."
     consequence = "If it does not, the TPU API says so within seconds, and no slice is paid for."
     return Findings(warnings=(Fault("tpu.zone", fact, consequence, f"Seen to take them: {seen}."),))
 
@@ -133,7 +133,7 @@ def _waiting(settings: Settings, slices: SlicesPlan) -> Iterator[Fault]:
         yield Fault("tpu.waitForCapacity", fact, "The request would have ended while up still waits.", fix)
     if slices.valid_until_duration_s > _KNOWN_QUEUE_S:
         fact = f"{valid} is more than 7d; how long Google lets a request stand is not documented."
-        fix = "Write at most 7d, which is no more certain, or try it: a refusal costs nothing."
+        fix = "Write at most 7d, or try it: a refusal costs nothing."
         yield Fault("tpu.validUntilDuration", fact, "Whether it takes this one is unknown.", fix)
 
 

@@ -49,7 +49,7 @@ class TpuPlatform(Platform[SlicesPlan]):
     start_notes = (
         "Waiting for capacity comes first and takes minutes to hours; the compile cache ends with the slice.",
     )
-    without_metrics = ", and the slice's supervisor starts a server afresh that is only loaded"
+    without_metrics = ", and the slice's supervisor may restart a server that is only busy"
     most_replicas = len(SLICE_NAMES)
     images = ("gateway",)
     part_suffixes = (GATEWAY, SLICES)
