@@ -22,8 +22,11 @@ import yaml
 from infra.google.logs import LogSource
 from infra.ops.cli import app
 from infra.ops.commands.explain import describe_setting
+from infra.ops.commands.explain_terms import word_rows
 from infra.ops.commands.glossary import GLOSSARY, SYNONYMS
 from infra.planning.planner import make_plan
+from infra.planning.report.first_screen import first_screen
+from infra.planning.report.rows import plan_rows
 from infra.planning.settings.paths import known_paths
 from infra.planning.settings.stackfile import read_stack, split_config, stack_names
 from tests.golden import CONFIGURATION, GLOSSARY_PAGE, GOLDEN, glossary, output
@@ -361,6 +364,15 @@ class TestTheGlossary:
     def test_every_word_and_every_other_name_of_one_is_explained(self, word: str, capsys: Capture) -> None:
         (row,) = command(capsys)("explain", word, "--json").data["terms"]
         assert row["meaning"] in {*GLOSSARY.values()} or word in PATHS
+
+    @pytest.mark.parametrize("stack", stack_names(ROOT))
+    def test_every_word_that_heads_a_row_of_a_plan_is_explained(self, stack: str) -> None:
+        plan = make_plan(stack, read_stack(ROOT, stack).settings)
+        screen = [line.plain for line in first_screen(plan, 80)]
+        heads = {line.split()[0] for line in screen[2:] if line[:1].isalpha()} - {"More", "Next:", "To", "Planned"}
+        assert {"Fits", "Price", "Speed", "Capacity", "Start"} <= heads
+        words = [*heads - {"Warning"}, *(name for name, _ in plan_rows(plan)), "idle", "busy", "cached", "new prompts"]
+        assert [word for word in words if word.lower() not in PATHS and not word_rows(word)] == []
 
     def test_every_other_name_leads_to_an_entry_and_is_none_itself(self) -> None:
         assert set(SYNONYMS.values()) <= set(GLOSSARY)

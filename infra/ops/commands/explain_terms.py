@@ -67,5 +67,6 @@ def _flag(word: str) -> dict[str, Any]:
 def _term(word: str) -> dict[str, Any]:
     entries = {name.lower(): meaning for name, meaning in GLOSSARY.items()}
     plain = " ".join(re.split(r"[\s_]+", word.lower().strip()))
-    meaning = entries.get(SYNONYMS.get(plain, plain).lower()) or entries.get(plain.replace("-", " "))
+    tried = (SYNONYMS.get(plain, plain).lower(), plain.replace("-", " "), plain.removesuffix("s"))
+    meaning = next((entries[name] for name in tried if name in entries), None)
     return {"meaning": meaning, "type": "a word of the plan"} if meaning else {}

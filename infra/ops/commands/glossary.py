@@ -10,6 +10,8 @@ GLOSSARY = {
     "cached prompt": "A prompt that is already in the KV cache, such as the earlier part of a conversation, so the device "
     "computes almost nothing of it. The rates that a plan calls cached are for such prompts; they are higher than those for "
     "new ones. See serving.prefixCaching.",
+    "capacity": "How many requests the KV cache holds at once, of the length in workload.promptTokens and "
+    "workload.outputTokens; in brackets, how many of the longest that serving.maxModelLen lets in. See: gemma4 explain knee",
     "catalog": "The facts that plans are made from: models, machines, prices, quotas, images, recipes and the flags of vLLM, "
     "each with its source and date. It is the folder infra/catalog.",
     "cold start": "The first request after a quiet time waits until an instance has started; the plan's Start row says how "
@@ -44,6 +46,8 @@ GLOSSARY = {
     "command of vLLM and all resources. See: gemma4 plan l4",
     "prefix caching": "A prompt's part of the KV cache is used again by the next request that begins with the "
     "same words. See serving.prefixCaching.",
+    "price": "What a stack costs at list prices: an hour while it runs, a month idle (with only what is always kept), and a "
+    "month busy (all instances or slices, around the clock). See scaling.minInstances and scaling.maxInstances.",
     "profile": "What a stack is tuned for: latency, balanced or throughput. It decides the knee, and "
     "which recipe applies where a recipe is for one profile only. See: gemma4 explain profile",
     "QAT": "Quantization-aware training: the checkpoint was trained so that it loses little when its weights are stored in 4 "
@@ -61,6 +65,8 @@ GLOSSARY = {
     "slice": "A TPU machine of one to eight chips that serves one copy of the model. See tpu.slices.",
     "spec": "The specification of a server: image, command, environment and weights, named by a hash such as "
     "spec-9f88695b9254. The server answers to this name too, which proves which version of the plan it runs.",
+    "speed": "Tokens a second of answers as they are generated: for one request alone, and for all that run at once. A "
+    "prediction, with its band. See: gemma4 explain new prompt",
     "speculative decoding": "A cheap drafter proposes tokens and the model checks them in one step. A single request gets "
     "faster, and its text stays the same. See serving.speculation.",
     "spot": "Capacity that Google may take back at any moment. See tpu.provisioning.",
@@ -78,12 +84,18 @@ GLOSSARY = {
 
 SYNONYMS = {
     "basis": "recipe",
+    "busy": "price",
     "check": "serving check",
+    "cost": "price",
     "first token": "time to first token",
+    "fits": "verdict",
+    "holds": "capacity",
+    "idle": "price",
     "cached": "cached prompt",
     "kv": "KV cache",
     "mixture of experts": "MoE",
     "multi-token prediction": "MTP",
+    "perhaps": "tight",
     "pinned": "pin",
     "quotas": "quota",
     "recipes": "recipe",
@@ -92,6 +104,8 @@ SYNONYMS = {
     "specification": "spec",
     "speculation": "speculative decoding",
     "stacks": "stack",
+    "start": "cold start",
+    "tok/s": "speed",
     "tp": "tensor parallelism",
     "ttft": "time to first token",
 }
