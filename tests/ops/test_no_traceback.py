@@ -22,7 +22,7 @@ from infra.errors import Gemma4Error
 from infra.ops.cli import run
 from infra.ops.commands import status as status_command
 from infra.ops.terminal.safe_output import safe_output
-from infra.planning.report.diff import changes
+from infra.planning.report.diff import compare
 from infra.planning.report.saved_plan import misshapen
 from infra.planning.report.terminal import plain
 from infra.providers.base import progress_on
@@ -147,7 +147,7 @@ class TestASavedPlanThatIsNone:
             node = parent
         node[key] = data.draw(st.sampled_from([None, "x", 7, -1.5, True, [], {}, [{}], ["a"], {"mid": "x"}]))
         if {"stack", "verdict", "vllm"} <= set(plan) and not misshapen(plan):
-            changes(plan, SAVED)
+            compare(plan, SAVED)
 
 
 GOOD = (ROOT / "Pulumi.v6e4.yaml").read_bytes()

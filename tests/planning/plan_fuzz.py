@@ -24,7 +24,7 @@ from infra.planning.plan import Plan
 from infra.planning.planner import make_plan
 from infra.planning.platforms.tpu.slices import SlicesPlan
 from infra.planning.report.data import as_json
-from infra.planning.report.diff import changes
+from infra.planning.report.diff import compare
 from infra.planning.report.first_screen import COLUMNS, MOST_LINES, MOST_LINES_REFUSED, first_screen
 from infra.planning.report.markdown import as_markdown
 from infra.planning.report.rows import command_lines
@@ -290,7 +290,7 @@ def words_are_words(one: DrawnStack, plan: Plan) -> Iterator[str]:
         if found := re.search(r"≈ 0 tokens|\(\)|\bnan\b|\binf\b|[-−]\d+\.\d GiB|Traceback", shown):
             yield f"says {found[0]!r}"
     data = as_json(plan)
-    if changes(data, json.loads(json.dumps(data))):
+    if compare(data, json.loads(json.dumps(data))).changes:
         yield "differs from itself"
 
 

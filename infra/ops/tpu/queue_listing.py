@@ -12,8 +12,6 @@ from infra.google.tpu_zone import TpuZone
 EVERYWHERE = "-"
 """What Google's listings take for all zones at once (`gcloud … queued-resources list --zone=-`)."""
 
-_NO_WILDCARD = (400, 404)
-
 
 def list_queued_resources(
     session: GoogleSession, zones: Callable[[], Iterable[str]]
@@ -26,7 +24,7 @@ def list_queued_resources(
     try:
         return _read(TpuZone(session, EVERYWHERE))
     except GoogleError as error:
-        if error.status not in _NO_WILDCARD:
+        if error.status not in (400, 404):  # the answers of a service that takes no wildcard
             raise
     found: list[QueuedResource] = []
     gaps: list[str] = []

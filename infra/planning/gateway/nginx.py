@@ -33,7 +33,6 @@ VPC_PATIENCE_S = 100
 """After so long, silence no longer comes from the VPC: Direct VPC egress of a fresh instance passes nothing for 20 to 80 s."""
 
 _WAITED = "waited"
-_WAITING_RETRY_S = 60
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 _PROJECT = re.compile(r"[a-z][a-z0-9.:-]*")
 
@@ -65,13 +64,16 @@ def render_nginx(
     if in_flight_limit < 1:
         raise ValueError(f"an in-flight limit of {in_flight_limit} would refuse every request")
     serving = _serving(slices, server_port)
+    sharing: dict[str, list[str]] = {}
+    for name, server in serving.items():
+        sharing.setdefault(server, []).append(name)
     return _CONFIGURATION.substitute(
         project=project,
         port=port,
         scratch=scratch,
         timeout=request_timeout_s,
-        names_by_address=_lines(f'"~\\b{re.escape(server)}$" {names};' for server, names in _names(serving).items()),
-        upstreams=_upstreams(serving) if serving else "",
+        names_by_address=_lines(f'"~\\b{re.escape(server)}$" {",".join(names)};' for server, names in sharing.items()),
+        upstreams=_upstreams(sharing) if serving else "",
         ready=_READY.substitute(waited=f"{scratch}/{_WAITED}") if serving else "return 200;",
         locations="\n".join(_location(name, serving.get(name)) for name in sorted(slices)),
         unknown=_answer(404, "NotFoundError", f"no such slice; there is {', '.join(sorted(slices)) or 'none'}"),
@@ -119,16 +121,7 @@ def _serving(slices: Mapping[str, str], server_port: int) -> dict[str, str]:
     return serving
 
 
-def _names(serving: Mapping[str, str]) -> dict[str, str]:
-    """Return the names at each server: one, or all that share its address."""
-    return {
-        server: ",".join(name for name, own in serving.items() if own == server)
-        for server in dict.fromkeys(serving.values())
-    }
-
-
-def _upstreams(serving: Mapping[str, str]) -> str:
-    servers = list(dict.fromkeys(serving.values()))
+def _upstreams(servers: Iterable[str]) -> str:
     return _UPSTREAMS.substitute(
         balanced=_lines(f"server {server} max_fails=1 fail_timeout=10s;" for server in servers),
         again=_lines(f"server {server} max_fails=0 backup;" for server in servers),
@@ -142,7 +135,7 @@ def _location(name: str, server: str | None) -> str:
 
 
 def _waiting(message: str) -> str:
-    return f"add_header Retry-After {_WAITING_RETRY_S} always; {_answer(503, _UNAVAILABLE, message)}"
+    return f"add_header Retry-After 60 always; {_answer(503, _UNAVAILABLE, message)}"
 
 
 def _answer(status: int, kind: str, message: str) -> str:

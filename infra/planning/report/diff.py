@@ -81,11 +81,6 @@ def compare(before: Json, after: Json) -> Comparison:
     )
 
 
-def changes(before: Json, after: Json) -> list[Change]:
-    """Return every difference between two plans in their JSON form, in reading order."""
-    return list(compare(before, after).changes)
-
-
 def _renamed(before: Json, after: Json) -> Json:
     """Return `before` as it would read if its stack had the name of the other one: else each cloud name were a change."""
     old, new = before["stack"], after["stack"]
@@ -212,21 +207,16 @@ def _resources(before: Json, after: Json) -> Iterator[Change]:
     for kind, name in sorted(new.keys() - old.keys(), key=lambda key: key[1]):
         yield Change("resources", f"+ {name}", "", kind.rpartition(":")[2], None, kind)
     for key in sorted(old.keys() & new.keys(), key=lambda key: key[1]):
-        yield from _inputs(key[1], old[key], new[key])
-
-
-def _inputs(name: str, before: Json, after: Json) -> Iterator[Change]:
-    if not ("inputs" in before and "inputs" in after):
-        return
-    sides = [
-        {**dict(properties(row["inputs"])), **dict(properties(row.get("options") or {}, "options"))}
-        for row in (before, after)
-    ]
-    old, new = sides
-    for path in sorted({*old, *new}):
-        if path not in old or path not in new or old[path] != new[path]:
-            texts = side_by_side(old.get(path), new.get(path))
-            yield Change("resources", f"{name}: {path}", *texts, old.get(path), new.get(path))
+        rows = (old[key], new[key])
+        if not all("inputs" in row for row in rows):
+            continue
+        was, now = (
+            {**dict(properties(row["inputs"])), **dict(properties(row.get("options") or {}, "options"))} for row in rows
+        )
+        for path in sorted({*was, *now}):
+            if path not in was or path not in now or was[path] != now[path]:
+                texts = side_by_side(was.get(path), now.get(path))
+                yield Change("resources", f"{key[1]}: {path}", *texts, was.get(path), now.get(path))
 
 
 _ELSEWHERE: tuple[Keys, ...] = (

@@ -28,7 +28,10 @@ def as_markdown(plan: Plan, resources: ResourceList | None, before: Mapping[str,
     comparison = None if before is None else compare(before, as_json(plan, resources))
     new = [change.new for change in comparison.changes if change.section == "warnings"] if comparison else []
     faults = [("⛔", fault) for fault in plan.refusals] + [("⚠️", fault) for fault in plan.warnings]
-    lines = [f"- {sign} {'new, ' * (vars(fault) in new)}**{fault.key}**: {_tail(str(fault))}" for sign, fault in faults]
+    lines = [
+        f"- {sign} {'new, ' * (vars(fault) in new)}**{fault.key}**: {str(fault).partition(': ')[2]}"
+        for sign, fault in faults
+    ]
     if lines:
         parts.append("\n".join(map(_line, lines)))
     rows = [[name, "<br>".join(_cell(line) for line in lines)] for name, lines in plan_rows(plan)]
@@ -85,10 +88,6 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _folded(summary: str, body: str) -> str:
     return f"<details><summary>{summary}</summary>\n\n{body}\n\n</details>"
-
-
-def _tail(fault: str) -> str:
-    return fault.partition(": ")[2]
 
 
 def _line(text: str) -> str:

@@ -48,10 +48,8 @@ def _is_number(value: Any) -> bool:
     """Return True if `value` is null, or a number of a size that a plan may hold."""
     if value is None:
         return True
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _NO_FIGURE
-
-
-_NO_FIGURE = 1e18  # bytes of an exabyte: no plan holds more of anything
+    exabyte = 1e18  # in bytes: no plan holds more of anything
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < exabyte
 
 
 def _is_resource(row: Any) -> bool:

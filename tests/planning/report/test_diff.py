@@ -18,7 +18,7 @@ from infra.planning.plan import Plan
 from infra.planning.planner import make_plan
 from infra.planning.report.change import SECTIONS, Change
 from infra.planning.report.data import as_json
-from infra.planning.report.diff import changes, compare
+from infra.planning.report.diff import compare
 from infra.planning.report.markdown import as_markdown
 from infra.planning.report.properties import properties, shortened, side_by_side
 from infra.planning.report.resources import ResourceList, ResourceRow
@@ -57,6 +57,10 @@ def with_resources(name: str, **typed: Any) -> dict[str, Any]:
     overrides = {key.replace("__", "."): value for key, value in typed.items()}
     plan = make_plan(name, file.settings, overrides)
     return as_json(plan, list_resources(Planned(file, overrides, plan)))
+
+
+def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
+    return list(compare(before, after).changes)
 
 
 def by_subject(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Change]:

@@ -13,7 +13,7 @@ import pytest
 from infra.planning.plan import Plan
 from infra.planning.planner import make_plan
 from infra.planning.report.data import as_json
-from infra.planning.report.diff import changes
+from infra.planning.report.diff import compare
 from infra.planning.report.markdown import MARKER, as_markdown
 from infra.planning.report.resources import ResourceList, ResourceRow
 from infra.planning.report.rows import command_lines, plan_rows, resource_lines
@@ -233,7 +233,7 @@ class TestRefusals:
 
     @pytest.mark.parametrize("name", REFUSED)
     def test_a_diff_with_one_has_no_figure_of_it(self, name: str) -> None:
-        found = {c.subject: c for c in changes(data("l4"), data("l4", **self.REFUSED[name]))}
+        found = {c.subject: c for c in compare(data("l4"), data("l4", **self.REFUSED[name])).changes}
         assert found["Verdict"].after == "refused"
         for subject in ("KV cache", "Requests held", "Speed as planned", "Start from zero", "$/hour, whole stack"):
             assert (found[subject].after, found[subject].tone) == ("", "")
@@ -285,7 +285,7 @@ class TestMoreThanFits:
         plan = shipped(name, **typed)
         assert reaching < plan.server.max_num_seqs <= plan.requests_held
         assert plan.speed.planned.requests == plan.cost.planned_requests == reaching
-        found = {c.subject: c for c in changes(data(name), data(name, **typed))}
+        found = {c.subject: c for c in compare(data(name), data(name, **typed)).changes}
         assert found["Requests at once"].after.split()[0].replace(",", "") == str(reaching)
         assert f"runs {reaching:,} of maxNumSeqs {plan.server.max_num_seqs:,} at once" in " ".join(text(plan).split())
 
