@@ -25,8 +25,7 @@ def quota_limits(session: GoogleSession, service: str, quota: str) -> Mapping[st
     for one in sorted(info.get("dimensionsInfos", ()), key=lambda one: len(one.get("dimensions", {}))):
         dimensions = one.get("dimensions", {})
         own = dimensions.get("zone") or dimensions.get("region")
-        for place in (
-            [own] if own else one.get("applicableLocations", ())
-        ):  # an entry for one place overrides a general one
+        # An entry for one place overrides a general one, as it comes later.
+        for place in [own] if own else one.get("applicableLocations", ()):
             found[place] = int(one.get("details", {}).get("value", 0))
     return found

@@ -56,7 +56,15 @@ class SubnetCleanupProvider(Provider):
         """Refuse to move a subnetwork that a service holds. Otherwise an update, never a replacement: see `all_places`."""
         moved = changed(olds, news, ("region", "cidr"))
         if moved and self._is_held(olds):
-            _refuse(olds, moved)
+            settings = {"region": "region", "cidr": "network.subnetCidr"}
+            stay = (
+                f" or write region: {olds['region']}, since TPU slices may be elsewhere;" if "region" in moved else ""
+            )
+            fail(
+                f"{' and '.join(settings[key] for key in moved)} cannot change while the service exists: Cloud Run holds "
+                f"the subnet {olds['name']} ({olds['region']}, {olds['cidr']}) until an hour or two after the service is "
+                f"gone. Undo the change;{stay} or run `pulumi destroy` first; or make another stack with it."
+            )
         return in_place(changed(olds, news, (*_PLACE, "cidr", "service")))
 
     def update(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
@@ -83,13 +91,3 @@ class SubnetCleanupProvider(Provider):
                 remove_subnetwork(session, *where, timeout_s=_LIMIT_S, progress=progress)
         except GoogleError as error:
             fail(str(error))
-
-
-def _refuse(olds: Mapping[str, Any], moved: list[str]) -> None:
-    settings = {"region": "region", "cidr": "network.subnetCidr"}
-    stay = f" or write region: {olds['region']}, since TPU slices may be elsewhere;" if "region" in moved else ""
-    fail(
-        f"{' and '.join(settings[key] for key in moved)} cannot change while the service exists: Cloud Run holds the subnet "
-        f"{olds['name']} ({olds['region']}, {olds['cidr']}) until an hour or two after the service is gone. Undo the "
-        f"change;{stay} or run `pulumi destroy` first; or make another stack with it."
-    )

@@ -62,7 +62,9 @@ class ChatStream:
     def __iter__(self) -> Iterator[Piece]:
         for event in self._events():
             self._usage = event.get("usage") or self._usage
-            for piece in _pieces(event):
+            for choice in event.get("choices") or ():
+                delta = choice.get("delta") or {}
+                piece = Piece(content=delta.get("content") or "", reasoning=delta.get("reasoning") or "")
                 if piece.content or piece.reasoning:
                     self._arrivals.append(self._clock() - self._started)
                 yield piece
@@ -103,12 +105,3 @@ def _parsed(data: bytes, what: str) -> dict[str, Any]:
         words = cleaned(data.decode(errors="replace"))
         raise AnswerError(f"{what} sent an event that is not JSON: {words}", kind=FailureKind.UNREADABLE, words=words)
     return event
-
-
-def _pieces(event: Mapping[str, Any]) -> Iterator[Piece]:
-    for choice in event.get("choices") or ():
-        delta = choice.get("delta") or {}
-        yield Piece(
-            content=delta.get("content") or "",
-            reasoning=delta.get("reasoning") or "",
-        )

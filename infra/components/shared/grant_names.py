@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable
 
 _CASELESS = ("user:", "group:", "serviceAccount:", "domain:")
-_SLUG_LENGTH = 40
 
 
 def by_name(members: Iterable[str], *, without: str = "") -> dict[str, str]:
@@ -23,5 +22,5 @@ def by_name(members: Iterable[str], *, without: str = "") -> dict[str, str]:
 def _name(member: str) -> str:
     """Return a readable part, and a hash that tells apart what reads alike: `group-ml-example-com-1a2b3c4d`."""
     same = member.lower() if member.startswith(_CASELESS) else member
-    slug = re.sub(r"[^a-z0-9]+", "-", member.lower())[:_SLUG_LENGTH].strip("-")
+    slug = re.sub(r"[^a-z0-9]+", "-", member.lower())[:40].strip("-")
     return f"{slug}-{hashlib.sha256(same.encode()).hexdigest()[:8]}"

@@ -10,8 +10,6 @@ import pulumi_gcp as gcp
 from infra.planning.plan import Plan
 from infra.providers.serving_check import ServingCheckArgs
 
-_INTERNAL = "access.ingress is internal, so the endpoint cannot be reached from where `pulumi up` runs"
-
 
 def serving_check_args(
     plan: Plan,
@@ -23,6 +21,7 @@ def serving_check_args(
     path: str = "",
 ) -> ServingCheckArgs:
     """Return the arguments of the check of one server; `path` selects a slice behind a gateway."""
+    internal = "access.ingress is internal, so the endpoint cannot be reached from where `pulumi up` runs"
     kv, serving = plan.kv_tokens, plan.settings.serving
     return ServingCheckArgs(
         url=url,
@@ -44,5 +43,5 @@ def serving_check_args(
         ready_timeout_s=plan.ready_timeout_s,
         invoker=invoker.email,
         log=log,
-        skipped=_INTERNAL if plan.settings.access.ingress == "internal" else "",
+        skipped=internal if plan.settings.access.ingress == "internal" else "",
     )
