@@ -107,7 +107,7 @@ class Architecture(Row):
     experts: Experts | None = None
     parameters: Parameters
     input_modalities: tuple[Modality, ...]
-    """What the checkpoint takes beside text."""
+    """The kinds of input that the checkpoint takes beside text."""
     vision_tower: bool = True
     """False: images and sound enter through one projection each."""
     media_may_be_split: bool = False
@@ -149,7 +149,7 @@ class Assistant(Row):
     verified: bool
     """Whether the parameter count was confirmed against a published size (else extrapolated)."""
     speculative_tokens: int
-    """How many tokens a step it drafts in vLLM's own recipe."""
+    """Tokens that it drafts in each step, by vLLM's own recipe."""
     min_vllm: str
     source: Source
 
@@ -261,7 +261,7 @@ class Accelerator(Row):
     deployable: bool = True
     """False: planned, but no component builds it yet."""
     measured: tuple[Literal["decode", "prompt"], ...] = ()
-    """What somebody timed on its devices: answers, prompts that are not cached. What nobody timed has a wider band."""
+    """What was timed on its devices: answers, or prompts that are not cached. The band is wider for what was not timed."""
     notes: tuple[str, ...] = ()
     """What a reader of a plan should know of the machine."""
     source: Source
@@ -298,7 +298,7 @@ class Quota(Row):
     per_unit: int
     """How many of the quota's own units make one `unit`: 1,073,741,824 bytes a GiB."""
     default: float | None = None
-    """What a project usually has where nobody asked for more, in `unit`; None where reports contradict each other."""
+    """What a project has if nobody asked Google for more, in `unit`; None where reports contradict each other."""
     source: Source
 
 

@@ -99,7 +99,7 @@ class Service:
     ready: bool
     problem: str
     failed: bool = False
-    """True once Cloud Run has given up the newest template; False while it still works on it."""
+    """True once Cloud Run has given up on the newest template; False while it still works on it."""
     generation: str = ""
     annotations: Mapping[str, str] = field(default_factory=dict)
     """The annotations of the newest template."""

@@ -28,7 +28,7 @@ class ImageRef:
 
 @dataclass(frozen=True)
 class RepositoryPlan:
-    """How long the stack's Artifact Registry repository keeps images."""
+    """The stack's Artifact Registry repository, and how long it keeps images."""
 
     keep_versions: int = 3
     """The latest ones are never deleted."""

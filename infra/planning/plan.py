@@ -33,7 +33,7 @@ class Plan:
     settings: Settings
     origins: Mapping[str, Origin]
     recipes: tuple[Recipe, ...]
-    """What was laid under the stack file; each says who measured it, or nobody."""
+    """The recipes whose settings apply where the stack file says nothing; each says who measured it, if anybody did."""
     model: Model
     architecture: Architecture
     accelerator: Accelerator
@@ -41,7 +41,7 @@ class Plan:
     platform: Platform[Any]
     place: Place
     deployment: Deployment
-    """What the platform deploys to serve: only its own folder knows of which kind."""
+    """What the platform deploys to serve. Its kind is known only to the platform's own folder."""
     names: Names
     labels: Mapping[str, str]
     images: Mapping[str, ImageRef]
@@ -49,7 +49,7 @@ class Plan:
     weights: tuple[WeightSet, ...]
     """The model, then its assistant where one is used."""
     staging: StagingPlan | None
-    """What copies the weights; None where no bucket of the stack's own is filled."""
+    """The job that copies the weights; None if the stack fills no bucket of its own."""
     repository: RepositoryPlan
     server: Server
     """What vLLM will really use, once every default is resolved."""
@@ -72,13 +72,13 @@ class Plan:
     """The functions behind `speed`, for other numbers of running requests."""
     startup: StartupEstimate
     quotas: tuple[QuotaNeed, ...]
-    """What the whole stack is counted against, the devices first."""
+    """The quotas that the whole stack needs, those of the devices first."""
     cost: CostEstimate
     ready_timeout_s: int
     deploy_timeout_s: int
     """Pulumi's custom timeout for what waits for the model to load."""
     fits: Verdict
-    """What the memory alone says."""
+    """The verdict by memory alone."""
     refusals: tuple[Fault, ...] = ()
     warnings: tuple[Fault, ...] = ()
     notes: tuple[str, ...] = ()

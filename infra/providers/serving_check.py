@@ -164,7 +164,7 @@ def _platform(session: GoogleSession, log: Mapping[str, str]) -> str:
         return ""
     if service.failed_revision:
         return (
-            f"Cloud Run has given up its newest revision: {sentence(service.problem)} The next `pulumi up` tries again with "
+            f"Cloud Run has given up on the newest revision: {sentence(service.problem)} The next `pulumi up` tries again with "
             "a new one."
         )
     if not service.ready:

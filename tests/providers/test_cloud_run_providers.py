@@ -287,7 +287,7 @@ class TestServingCheck:
         with pytest.raises(Exception, match="another specification is still served") as caught:
             provider(ServingCheckProvider()).create(props)
         first = str(caught.value).splitlines()[0]
-        assert "Cloud Run has given up its newest revision: Revision 'gemma4-l4-00002-" in first
+        assert "Cloud Run has given up on the newest revision: Revision 'gemma4-l4-00002-" in first
         assert first.endswith("The next `pulumi up` tries again with a new one.")
         assert "Likely" not in first
 

@@ -24,7 +24,7 @@ ANSWER_S = 10.0
 
 
 class MetadataServer:
-    """What stands below `instance/`. Shared by all threads."""
+    """Reads and writes what stands below `instance/`. All threads share it."""
 
     def __init__(self, settings: SupervisorSettings, log: Log) -> None:
         self._root = f"http://{settings.metadata_host}/computeMetadata/v1/instance/"

@@ -45,7 +45,7 @@ TRUST = 3
 
 
 class ServerCondition(enum.Enum):
-    """What a look can find; the values stand in messages."""
+    """The conditions that a look can find; the values appear in messages."""
 
     HEALTHY = "generates"
     LOADING = "does not listen, or is not healthy yet"

@@ -33,7 +33,7 @@ class RolloutArgs:
     slices: Mapping[str, TpuSlice]
     metadata: Mapping[str, pulumi.Input[str]]
     ready: Sequence[pulumi.Resource]
-    """What a specification names and must not be on its way: weights, image."""
+    """What must exist before a specification may name it: weights, image."""
 
 
 class Rollout(pulumi.ComponentResource):

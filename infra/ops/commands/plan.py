@@ -17,7 +17,7 @@ from infra.planning.settings.stackfile import stack_names
 from infra.planning.units import exact
 
 Part = Literal["screen", "full", "command", "resources", "notes", "json", "markdown"]
-"""What of a plan is printed."""
+"""The part of a plan that is printed."""
 
 
 def show_plan(stack: str, assignments: Sequence[str], *, part: Part, diff: str | None, resources: bool | None) -> bool:

@@ -45,7 +45,7 @@ class KvCapacity:
     fits: bool
     """Whether vLLM starts: one request of max_model_len must fit."""
     shortage_bytes: int
-    """What is missing for that; 0 when it fits."""
+    """Bytes of cache that are missing for that; 0 if it fits."""
     min_kv_bytes: int
     """The smallest cache with which vLLM starts at this max_model_len."""
     largest_max_model_len: int

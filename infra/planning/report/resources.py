@@ -18,7 +18,7 @@ class ResourceRow:
     """What the program sets, as JSON data: secrets, values that only the cloud knows, files and very long texts stand as
     marks."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """How Pulumi treats it where that is not the usual way: `protect`, `timeouts`, `ignoreChanges`."""
+    """Pulumi's options for the resource, where they are not the default: `protect`, `timeouts`, `ignoreChanges`."""
 
 
 @dataclass(frozen=True)

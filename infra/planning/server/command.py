@@ -40,7 +40,7 @@ class Command:
     env: Mapping[str, str]
     spec_hash: str
     wrapper: tuple[str, ...] = ()
-    """What the container runs with `argv` behind it: on a GPU the choice of the CUDA driver library; empty on TPU."""
+    """What the container starts, with `argv` as its arguments: on a GPU it chooses the CUDA driver library. Empty on TPU."""
 
 
 def command_of(

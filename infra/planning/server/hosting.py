@@ -1,5 +1,5 @@
-"""What the place where a server runs decides of the server: where its weights lie, which address it listens at, how much
-memory its host has. Each platform says so of itself; memory, start and command ask here and know no platform."""
+"""What follows for a server from the place where it runs: where its weights lie, which address it listens at, how much
+memory its host has. Each platform gives its own values; memory, start and command read them and know no platform."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ class Hosting:
     weights_folder: str = "/mnt/weights"
     """Where the server finds staged checkpoints: a folder, or the bucket itself as gs://."""
     mounts_bucket: bool = False
-    """Whether that folder is the mounted bucket, read while the server loads; False: a copy, or no bucket."""
+    """True if that folder is the mounted bucket, read while the server loads; False for a copy, or without a bucket."""
     staged_in_memory: bool = False
     """Whether the copy lies in the host's memory."""
     listens_on: str = "0.0.0.0"  # noqa: S104 inside the container
     shutdown_s: int | None = None
-    """What requests get to finish when the server is told to stop; None: vLLM's own default, nothing."""
+    """Seconds that requests get to finish when the server is told to stop; None: vLLM's own default, which is 0."""
     memory_gib: float | None = None
     """Memory of the container or machine; None: unknown, not judged."""
     most_memory_gib: float | None = None
@@ -28,4 +28,4 @@ class Hosting:
 
 
 UNKNOWN = Hosting()
-"""Of a server that is only compared with another one: on which terms it would be hosted has not been asked."""
+"""The hosting of a server that is only compared with another one, so that nobody has to know where it would run."""

@@ -62,7 +62,7 @@ class Server:
     load_format: str = "auto"
     """How the weights are read: auto, safetensors or runai_streamer."""
     hosting: Hosting = UNKNOWN
-    """What the place decides where the server runs."""
+    """What follows from the place where the server runs."""
 
     @cached_property
     def architecture(self) -> Architecture:

@@ -30,7 +30,7 @@ def check_slices(
     origins: Mapping[str, Origin],
     max_num_seqs: int,
 ) -> Findings:
-    """Everything about the slices that does not depend on the model but for the time it takes to start."""
+    """Return all faults of the slices. Of the model, only the time that it takes to start matters here."""
     refusals = (*_run_duration(settings, slices, startup), *_validity(settings), *_ranges(settings, slices))
     warnings = (
         *_gateway_region(settings, slices),

@@ -38,7 +38,7 @@ class SlicesPlan(Deployment):
     """Of one slice."""
     provisioning: Provisioning
     quota: str
-    """What the chips are counted against."""
+    """The quotas that the chips count against."""
     known_zones: tuple[str, ...]
     """Zones known to offer this provisioning."""
     valid_until_duration_s: int

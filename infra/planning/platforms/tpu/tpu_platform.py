@@ -23,7 +23,7 @@ VPC_ADDRESS = "${VPC_ADDRESS}"
 """A slice's supervisor puts the machine's own address here: the server listens in the VPC and nowhere else."""
 IN_MEMORY = "/dev/shm/weights"  # noqa: S108 the node's memory file system, where tmpfs is the point
 SHUTDOWN_S = 30
-"""What requests get to finish when a slice's server is told to stop, as it is at each change."""
+"""Seconds that requests get to finish when a slice's server is told to stop, as it is at each change."""
 
 _NAMED = "tpu.slices says how many there are"
 _MACHINE = "the machine belongs to the chips"
