@@ -120,6 +120,8 @@ class TestCompletion:
             ("gemma4 recommend --model gemma-4-12b-it-", {"gemma-4-12b-it-qat-w4a16"}),
             ("gemma4 zones --accelerator v6e-8", {"v6e-8"}),
             ("gemma4 pin gate", {"gateway"}),
+            ("gemma4 explain kn", {"knee"}),
+            ("gemma4 explain new", {"new-prompt"}),
         ],
     )
     def test_it_offers_what_there_is(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, get_args, get_origin
 
 from infra.catalog import catalog
-from infra.ops.commands.explain_terms import choices
+from infra.ops.commands.explain_terms import choices, known_words
 from infra.ops.plan_inputs import project_root
 from infra.planning.settings.paths import known_paths, subgroup
 from infra.planning.settings.stackfile import stack_names
@@ -17,8 +17,9 @@ def stacks(incomplete: str) -> list[str]:
 
 
 def keys(incomplete: str) -> list[str]:
-    """Return the settings, groups, models and machines that begin so: what `gemma4 explain` takes."""
-    return _begun([*(path for path, _ in known_paths()), *choices("model"), *choices("accelerator")], incomplete)
+    """Return the settings, groups, models, machines and words of the plan that begin so: what `gemma4 explain` takes."""
+    words = [word.replace(" ", "-") for word in known_words()]  # `explain` takes new-prompt for new prompt
+    return _begun(words, incomplete)
 
 
 def assignments(incomplete: str) -> list[str]:
