@@ -43,6 +43,12 @@ def show_setting(key: str, *, as_json: bool) -> None:
 def describe_setting(path: str, field: Any) -> dict[str, Any]:
     """Return one setting as data: key, meaning, type, default, range and an example for a stack file."""
     group = subgroup(field)
+    bounds = [
+        f"{words} {getattr(item, name):,}"
+        for name, words in (("ge", "at least"), ("gt", "more than"), ("le", "at most"), ("lt", "less than"))
+        for item in field.metadata
+        if getattr(item, name, None) is not None
+    ]
     default = None if field.is_required() or group else field.get_default(call_default_factory=True)
     return {
         "key": path,
@@ -50,7 +56,7 @@ def describe_setting(path: str, field: Any) -> dict[str, Any]:
         "type": "group" if group else "secret" if path == SECRET_KEY else _type(field.annotation),
         "required": field.is_required(),
         "default": list(default) if isinstance(default, tuple) else default,
-        "range": _range(field),
+        "range": ", ".join(bounds),
         "example": field.examples[0] if field.examples else None,
     }
 
@@ -98,14 +104,3 @@ def _type(annotation: Any) -> str:
     if shown.startswith("typing.Annotated"):
         return _type(arguments[0])
     return " | ".join(text for text in (_type(part) for part in arguments) if text)
-
-
-def _range(field: Any) -> str:
-    bounds = {
-        name: getattr(item, name)
-        for item in field.metadata
-        for name in ("ge", "gt", "le", "lt")
-        if getattr(item, name, None) is not None
-    }
-    words = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
-    return ", ".join(f"{words[name]} {bounds[name]:,}" for name in words if name in bounds)

@@ -35,10 +35,19 @@ def _object(data: Any) -> Mapping[str, Any] | None:
 
 
 def side_by_side(old: Any, new: Any) -> tuple[str, str]:
-    """Return both values as text; of two lists only the members that differ. None is an empty text."""
-    if isinstance(old, list) and isinstance(new, list):
-        return _members(old, new)
-    return as_text(old), as_text(new)
+    """Return both values as text, None as nothing; of two lists only the members that differ, a flag before its value."""
+    if not (isinstance(old, list) and isinstance(new, list)):
+        return as_text(old), as_text(new)
+    before, after = ([as_text(member) for member in members] for members in (old, new))
+    kept: tuple[list[str], list[str]] = ([], [])
+    for kind, i1, i2, j1, j2 in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if kind == "equal":
+            continue
+        for words, start, end, side in ((before, i1, i2, kept[0]), (after, j1, j2, kept[1])):
+            flag = words[start - 1 : start] if start < end and start and _is_flag(words[start - 1]) else []
+            side += [*flag, *words[start:end]]
+    separator = " " if any(map(_is_flag, [*before, *after])) else ", "
+    return separator.join(kept[0]), separator.join(kept[1])
 
 
 def as_text(value: Any) -> str:
@@ -52,20 +61,6 @@ def as_text(value: Any) -> str:
     if isinstance(value, dict) and {*value} == {"low", "mid", "high"}:
         return f"{value['mid']} ({value['low']} to {value['high']})"
     return json.dumps(value)
-
-
-def _members(old: list[Any], new: list[Any]) -> tuple[str, str]:
-    """Return the members that only one of two lists has, a flag before its value, in their order."""
-    before, after = ([as_text(member) for member in members] for members in (old, new))
-    kept: tuple[list[str], list[str]] = ([], [])
-    for kind, i1, i2, j1, j2 in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        if kind == "equal":
-            continue
-        for words, start, end, side in ((before, i1, i2, kept[0]), (after, j1, j2, kept[1])):
-            flag = words[start - 1 : start] if start < end and start and _is_flag(words[start - 1]) else []
-            side += [*flag, *words[start:end]]
-    separator = " " if any(map(_is_flag, [*before, *after])) else ", "
-    return separator.join(kept[0]), separator.join(kept[1])
 
 
 def _is_flag(word: str) -> bool:

@@ -86,13 +86,17 @@ class FittedTable:
     def _cards(self, width: int) -> Iterator[RenderableType]:
         for first, *rest in self.rows:
             yield Text(str(first), style="bold")
-            said = [
-                f"{_plain(column.name)} {cell}"
-                for column, cell in zip(self.columns[1:], rest, strict=True)
-                if str(cell)
-            ]
-            if said:
-                yield Text("\n".join(f"  {line}" for line in _filled(said, width - 2)))
+            lines: list[str] = []
+            for column, cell in zip(self.columns[1:], rest, strict=True):
+                part = f"{_plain(column.name)} {cell}"
+                if not str(cell):
+                    continue
+                if lines and len(lines[-1]) + 3 + len(part) <= width - 2:
+                    lines[-1] += f" · {part}"
+                else:
+                    lines.append(part)
+            if lines:
+                yield Text("\n".join(f"  {line}" for line in lines))
 
 
 _LEAST_FOLDED = 24
@@ -120,14 +124,3 @@ def _cell(cell: Cell) -> Text:
 
 def _plain(head: str) -> str:
     return head.replace("\n", " ")
-
-
-def _filled(parts: Iterable[str], width: int) -> list[str]:
-    """Return lines of whole parts, as many in each as it holds."""
-    lines: list[str] = []
-    for part in parts:
-        if lines and len(lines[-1]) + 3 + len(part) <= width:
-            lines[-1] += f" · {part}"
-        else:
-            lines.append(part)
-    return lines
