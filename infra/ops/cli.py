@@ -292,13 +292,13 @@ def zones(
         raise typer.Exit(REFUSED)
 
 
-tpu = typer.Typer(no_args_is_help=True, help="TPU slices: how they are, and what they left behind.")
+tpu = typer.Typer(no_args_is_help=True, help="Show the state of TPU slices, and requests that have ended.")
 app.add_typer(tpu, name="tpu")
 
 
 @tpu.command("status", epilog=_examples("tpu status v6e4"))
 def tpu_status(stack: Stack, as_json: AsJson = False) -> None:
-    """Show how each slice of a stack is.
+    """Show the state of each slice of a stack.
 
     Its place in the queue, its machine, what the supervisor there is doing, the time left, and what to do next; and what
     else the stack pays for. Exit code 1: not every slice serves what is planned.
@@ -313,17 +313,23 @@ def tpu_status(stack: Stack, as_json: AsJson = False) -> None:
 def tpu_ended(
     stack: Annotated[
         str | None,
-        typer.Argument(help="A stack whose project to look at, and whose to delete.", autocompletion=_offer("stacks")),
+        typer.Argument(
+            help="A stack, whose project is asked; --delete deletes its requests only.", autocompletion=_offer("stacks")
+        ),
     ] = None,
     delete: Annotated[
-        bool, typer.Option("--delete", help="Delete the stack's, or without a stack those of all of this program's.")
+        bool,
+        typer.Option("--delete", help="Delete the ended requests of the stack; without a stack, of all gemma4 stacks."),
     ] = False,
-    everybody: Annotated[bool, typer.Option("--everybody", help="With --delete: all, whoever made them.")] = False,
+    everybody: Annotated[
+        bool, typer.Option("--everybody", help="With --delete: all, also those that gemma4 did not make.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """List requests that have ended.
 
-    FAILED and SUSPENDED ones serve nothing, and hold quota until they are deleted. Exit code 1: one could not be.
+    Requests that are FAILED or SUSPENDED serve nothing, and hold quota until they are deleted. Exit code 1: one could not
+    be deleted.
     """
     from infra.ops.tpu.tpu_commands import show_ended_requests
 
