@@ -103,8 +103,8 @@ class _PlanningRun:
         model = self._speed_model(server)
         startup = self.platform.startup(settings, server, self._weight_bytes)
         memory = device_budget(server)
-        capacity = capacity_of(server, memory.kv_bytes_per_device)
         ends = [capacity_of(server, size) for size in (memory.kv.low, memory.kv.mid, memory.kv.high)]
+        capacity = ends[1]
         held = capacity.requests_held(self.workload_tokens)
         deployment: Deployment = self.platform.deployment(
             settings, self.accelerator, self.place, max_num_seqs=server.max_num_seqs, startup=startup
