@@ -1,8 +1,8 @@
-"""Predicted speed: tokens a second alone and at a number of running requests, and the time to the first token.
+"""Predicted speed: tokens a second alone and at a number of running requests, and the choice of `maxNumSeqs`.
 
-`decode.py` gives the time of a step; this module adds the prompt (a compute roofline), speculation, the error bands,
-and the choice of `maxNumSeqs`. Not modelled: the network, images and audio, and queueing. `Rate.total` is decoding alone,
-as published figures with cached prompts are; `Rate.with_new_prompts` also pays for the prompts.
+`decode.py` gives the time of a step and `prompts.py` that of a prompt; this module adds speculation, the error bands of
+decoding, and the choice of `maxNumSeqs`. Not modelled: the network, images and audio, and queueing. `Rate.total` is
+decoding alone, as published figures with cached prompts are; `Rate.with_new_prompts` also pays for the prompts.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from infra.catalog import Device, Profile, catalog
+from infra.planning.performance import prompts
 from infra.planning.performance.decode import Bound, flop_seconds, step_of
 from infra.planning.server.server import Server
 from infra.planning.units import Band
 
-PREFILL_FLOPS_SHARE = 0.6
-"""Share of the dense bf16 peak that a prompt reaches (fitted to four models on an L4 at 16K, all within 13 %)."""
 DRAFT_STEP_S = 0.0023
 """One MTP draft step, launch-bound (implied by 31B bf16 on 2 x RTX PRO 6000)."""
 DRAFT_ACCEPTANCE = 0.775
@@ -69,7 +68,7 @@ a card with one. A judgement, not a fit."""
 
 _SOURCES = (
     "decode: roofline with launch costs fitted to ten public runs of vLLM 0.19 to 0.33 (read 2026-11-21)",
-    "prompt: uncached prefill of four Gemma 4 sizes on one L4 (read 2026-11-21)",
+    prompts.SOURCE,
 )
 _MTP_SOURCE = "MTP: 31B bf16 on 2 x RTX PRO 6000, ShareGPT, at 1, 10 and 100 requests (read 2026-11-21)"
 
@@ -131,7 +130,7 @@ class SpeedModel:
             output_tokens=self.output_tokens,
             alone=self.tokens_per_second_at(1),
             planned=self.tokens_per_second_at(requests),
-            ttft_s=Band.around(self._prompt_seconds(), _prefill_error(self.server)),
+            ttft_s=prompts.first_token(self.server, self.prompt_tokens),
             speculation_gain=Band.around(self._gain(1), _gain_error(self.server)) if mtp else Band.exactly(1.0),
             notes=tuple(_notes(self)),
             sources=(*_SOURCES, _MTP_SOURCE) if mtp else _SOURCES,
@@ -143,17 +142,17 @@ class SpeedModel:
             raise ValueError(f"a rate needs at least one running request, not {requests}")
         step = step_of(self.server, requests, self._context)
         stream = self._gain(requests) / step.seconds
-        answer_s = self.output_tokens / stream
-        fresh = requests * self.output_tokens / (answer_s + requests * self._prompt_seconds())
         down, up = self._error(stream * requests)
-        prompt_error = _prefill_error(self.server)
+        total = Band.around(stream * requests, down, error_up=up)
         return Rate(
             requests=requests,
-            total=Band.around(stream * requests, down, error_up=up),
+            total=total,
             per_stream=Band.around(stream, down, error_up=up),
             step_s=step.seconds,
             bound=step.bound,
-            with_new_prompts=Band.around(fresh, max(down, prompt_error), error_up=max(up, prompt_error)),
+            with_new_prompts=prompts.rate_with_new_prompts(
+                self.server, requests, self.prompt_tokens, self.output_tokens, decoding=total
+            ),
         )
 
     def recommend_max_num_seqs(self, profile: Profile, *, kv_requests: float) -> Knee:
@@ -190,23 +189,6 @@ class SpeedModel:
             down, up = max(down, _gain_error(self.server)), max(up, _gain_error(self.server))
         peak = reported_peak(self.server)
         return max(down, 1 - (peak or total) / total), up
-
-    def _prompt_seconds(self) -> float:
-        """Return the time of one prompt: its arithmetic, or reading the weights once a chunk if that is longer, plus launches.
-
-        Two operations a parameter and token, plus attention: full layers see half the prompt, sliding ones their window.
-        """
-        arch = self.server.architecture
-        full_share = arch.full_layers_with_kv / (arch.full_layers_with_kv + arch.sliding_layers_with_kv)
-        full_layers = full_share * arch.layers
-        seen = full_layers * arch.global_head_dim * self.prompt_tokens / 2
-        seen += (arch.layers - full_layers) * arch.head_dim * min(self.prompt_tokens / 2, arch.sliding_window)
-        flop = self.prompt_tokens * (2 * arch.active_parameters + 4 * arch.attention_heads * seen)
-        chunk = min(self.prompt_tokens, self.server.max_num_batched_tokens)
-        chunks = math.ceil(self.prompt_tokens / chunk)
-        read = step_of(self.server, 0, 0.0, tokens=chunk)
-        compute_s = flop_seconds(self.server, flop, PREFILL_FLOPS_SHARE)
-        return max(compute_s, chunks * (read.bandwidth_s + read.pcie_s)) + chunks * read.launch_s
 
     def _gain(self, requests: int) -> float:
         """Return tokens/s with MTP over those without: drafts cost launches, checking them costs arithmetic.
@@ -249,12 +231,6 @@ def _decode_error(server: Server) -> tuple[float, float]:
     if server.enforce_eager:
         down = max(down, 0.40)
     return down, up
-
-
-def _prefill_error(server: Server) -> float:
-    if "prompt" not in server.accelerator.measured:
-        return 0.40
-    return 0.35 if server.mixture else 0.25
 
 
 def reported_peak(server: Server) -> float | None:

@@ -216,35 +216,6 @@ class TestOffload:
         assert any("stands in" in note for note in estimate(5).notes)
 
 
-class TestPrompt:
-    @pytest.mark.parametrize(
-        ("name", "options", "measured"),
-        [
-            ("gemma-4-e2b-it", {}, 11_430),
-            ("gemma-4-e4b-it", {}, 7_450),
-            ("gemma-4-12b-it-qat-w4a16", {}, 2_920),
-            ("gemma-4-26b-a4b-it", {"quantization": "fp8"}, 7_210),
-        ],
-    )
-    def test_uncached_prompts_of_16k_on_an_l4(self, name: str, options: dict[str, Any], measured: float) -> None:
-        ttft = model(name, "l4", prompt_tokens=16_384, batched=2048, **options).estimate(1).ttft_s
-        assert 16_384 / ttft.mid == pytest.approx(measured, rel=0.13)
-        assert ttft.low <= 16_384 / measured <= ttft.high
-
-    def test_a_short_prompt_still_reads_the_weights_once(self) -> None:
-        speed = model("gemma-4-31b-it", "rtx-pro-6000", prompt_tokens=8)
-        assert speed.estimate(1).ttft_s.mid >= weight_bytes(speed.server, 8) / 1597e9
-
-    def test_offloaded_weights_cross_the_host_link_once_a_chunk(self) -> None:
-        def ttft(batched: int) -> float:
-            name = "gemma-4-31b-it-qat-w4a16"
-            speed = model(name, "l4", prompt_tokens=8192, batched=batched, cpu_offload_gib=14)
-            return speed.estimate(1).ttft_s.mid
-
-        assert ttft(512) > 1.5 * ttft(8192)
-        assert ttft(512) > 16 * 14 * 2**30 / 12.23e9
-
-
 class TestSpeculation:
     @pytest.mark.parametrize(("requests", "measured"), [(1, 2.48), (10, 1.92), (100, 1.09)])
     def test_mtp_gain_shrinks_with_the_batch_as_published(self, requests: int, measured: float) -> None:
