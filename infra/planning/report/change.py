@@ -59,6 +59,12 @@ class Change:
         return shortened(before, after, width)
 
 
+def differing(old: Json, new: Json) -> list[str]:
+    """Return the keys of which only one of two mappings has a value, or another one: those of `old` first."""
+    keys = [*old, *(key for key in new if key not in old)]
+    return [key for key in keys if (key in old) != (key in new) or old.get(key) != new.get(key)]
+
+
 def value_at(data: Any, path: Keys) -> Any:
     """Return the value under a path, None where there is none."""
     for key in path:

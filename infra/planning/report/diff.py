@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from infra.planning.names import names_of
-from infra.planning.report.change import RANKS, Change, Json, Keys, knows, value_at
+from infra.planning.report.change import RANKS, Change, Json, Keys, differing, knows, value_at
 from infra.planning.report.figure_changes import FIGURES, PRICES, TEXTS, figure_changes, price_changes, price_sentence
 from infra.planning.report.properties import as_text, properties, side_by_side
 from infra.planning.report.running_effects import effects_on_running
@@ -145,15 +145,14 @@ def _settings(before: Json, after: Json) -> Iterator[Change]:
     if not (before.get("settings") and after.get("settings")):
         return
     old, new = (dict(_entries(plan["settings"])) for plan in (before, after))
-    for path in [*old, *(path for path in new if path not in old)]:
-        if old.get(path) != new.get(path) or (path in old) != (path in new):
-            texts = []
-            for values, plan in ((old, before), (new, after)):
-                origin = value_at(plan, ("origins", path))
-                by = f" ({origin})" if isinstance(origin, str) else ""
-                texts.append(f"{as_text(values[path]) or 'chosen'}{by}" if path in values else "")
-            was, now = texts
-            yield Change("settings", path, was, now, old.get(path), new.get(path))
+    for path in differing(old, new):
+        texts = []
+        for values, plan in ((old, before), (new, after)):
+            origin = value_at(plan, ("origins", path))
+            by = f" ({origin})" if isinstance(origin, str) else ""
+            texts.append(f"{as_text(values[path]) or 'chosen'}{by}" if path in values else "")
+        was, now = texts
+        yield Change("settings", path, was, now, old.get(path), new.get(path))
 
 
 def _entries(settings: Json) -> Iterator[tuple[str, Any]]:
@@ -166,8 +165,8 @@ def _entries(settings: Json) -> Iterator[tuple[str, Any]]:
 
 def _command(before: Json, after: Json) -> Iterator[Change]:
     old, new = (_by_flag(plan["vllm"]["argv"]) for plan in (before, after))
-    for flag in [*old, *(flag for flag in new if flag not in old)]:
-        if old.get(flag) != new.get(flag) and flag != "--served-model-name":  # it holds the hash of all others
+    for flag in differing(old, new):
+        if flag != "--served-model-name":  # it holds the hash of all others
             was, now = ((flags[flag] or "set") if flag in flags else "" for flags in (old, new))
             yield Change("command", flag, was, now, old.get(flag), new.get(flag))
     variables = [plan["vllm"]["env"] for plan in (before, after)]
@@ -213,10 +212,9 @@ def _resources(before: Json, after: Json) -> Iterator[Change]:
         was, now = (
             {**dict(properties(row["inputs"])), **dict(properties(row.get("options") or {}, "options"))} for row in rows
         )
-        for path in sorted({*was, *now}):
-            if path not in was or path not in now or was[path] != now[path]:
-                texts = side_by_side(was.get(path), now.get(path))
-                yield Change("resources", f"{key[1]}: {path}", *texts, was.get(path), now.get(path))
+        for path in sorted(differing(was, now)):
+            texts = side_by_side(was.get(path), now.get(path))
+            yield Change("resources", f"{key[1]}: {path}", *texts, was.get(path), now.get(path))
 
 
 _ELSEWHERE: tuple[Keys, ...] = (

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from infra.catalog import GIB
 from infra.planning.report.change import Change, Json, Keys, knows, value_at
 from infra.planning.report.properties import as_text
 from infra.planning.units import read_duration, read_rate, read_seconds, read_usd
@@ -82,7 +83,7 @@ PRICES = (
     ),
 )
 FIGURES = (
-    Figure("KV cache", ("memory", "kvBytesPerDevice", "mid"), lambda v, _: f"{v / 1024**3:.1f} GiB a device", 1),
+    Figure("KV cache", ("memory", "kvBytesPerDevice", "mid"), lambda v, _: f"{v / GIB:.1f} GiB a device", 1),
     Figure(
         "Requests of full length",
         ("capacity", "concurrencyAtMaxModelLen"),

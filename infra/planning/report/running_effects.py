@@ -1,18 +1,16 @@
 """What a change does to what is already running, as far as it is known from the inputs of two plans' resources.
 
-Knowledge of Pulumi's providers stands in `_REPLACES` and `_TOLD`: which inputs a resource cannot change in place, and what
-an update of it means to those who use the stack. Where nothing is known, nothing is said.
+Knowledge of Pulumi's providers stands in four tables: which inputs a resource cannot change in place (`_REPLACES`), and what
+a replacement, an update and a deletion mean to those who use the stack. Where nothing is known, nothing is said.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
+from infra.planning.report.change import Json, differing
 from infra.planning.report.properties import properties
 from infra.planning.units import read_duration
-
-Json = Mapping[str, Any]
 
 _SLICE = "pulumi-python:dynamic/gemma4:TpuQueuedResource"
 _PLACE = ("location", "region", "zone", "project")
@@ -68,7 +66,7 @@ def _changed(before: Json, after: Json) -> list[str]:
     if not ("inputs" in before and "inputs" in after):
         return []
     old, new = (dict(properties(row["inputs"] or {})) for row in (before, after))
-    return [path for path in sorted({*old, *new}) if (path in old) != (path in new) or old.get(path) != new.get(path)]
+    return sorted(differing(old, new))
 
 
 _REPLACED: Mapping[str, str] = {
