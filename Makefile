@@ -1,5 +1,5 @@
 # Every target sets up what it needs: python3 >= 3.11 with venv, make and a package index are enough.
-TARGETS := help plan test check test-wheel golden fuzz bench-plan bench-staging bench-gateway requirements clean
+TARGETS := help plan test check test-wheel golden scorecard fuzz bench-plan bench-staging bench-gateway requirements clean
 # A word that is not a target names the stack, and so does stack= in small letters.
 WORDS := $(filter-out $(TARGETS),$(MAKECMDGOALS))
 ifneq (,$(filter plan,$(MAKECMDGOALS)))
@@ -37,6 +37,9 @@ test-wheel: $(VENV)/.run ## test that the built wheel plans as the checkout does
 
 golden: $(VENV)/.dev ## write golden plans, generated pages and README's blocks
 	@$(BIN)/python -m tests.golden
+
+scorecard: $(VENV)/.run ## write docs/scorecard.md: predictions beside published runs
+	@$(BIN)/gemma4 scorecard --markdown >docs/scorecard.new && mv docs/scorecard.new docs/scorecard.md
 
 fuzz: $(VENV)/.dev ## try 5,000 random plans: make fuzz ARGS='--seed 2'
 	@$(BIN)/python -m scripts.fuzz_plans $(ARGS)

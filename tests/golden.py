@@ -27,6 +27,7 @@ README = ROOT / "README.md"
 CONFIGURATION = ROOT / "docs" / "configuration.md"
 GLOSSARY_PAGE = ROOT / "docs" / "glossary.md"
 MESSAGES = GOLDEN / "messages.md"
+SCORECARD = ROOT / "docs" / "scorecard.md"
 
 _BLOCK = re.compile(r"(<!-- written by make golden: ([a-z0-9 -]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -34,7 +35,7 @@ _BLOCK = re.compile(r"(<!-- written by make golden: ([a-z0-9 -]+) -->\n).*?(<!--
 def wanted() -> dict[Path, str]:
     """Return the files that the program writes, and what each should hold now."""
     files = {GOLDEN / f"{name}.json": golden_plan(name) for name in stack_names(ROOT)}
-    pages = {CONFIGURATION: configuration(), GLOSSARY_PAGE: glossary(), MESSAGES: transcript()}
+    pages = {CONFIGURATION: configuration(), GLOSSARY_PAGE: glossary(), MESSAGES: transcript(), SCORECARD: scorecard()}
     return {**files, **pages, **json_pages.pages(), README: readme(README.read_text("utf-8"))}
 
 
@@ -67,6 +68,17 @@ def output(*words: str) -> str:
     if code not in (0, 3):
         raise SystemExit(f"gemma4 {' '.join(words)} ended with {code}")
     return printed.getvalue()
+
+
+def scorecard() -> str:
+    """Return the page of published runs beside their predictions; its date stays where nothing else has changed."""
+    new, old = output("scorecard", "--markdown"), SCORECARD.read_text("utf-8") if SCORECARD.is_file() else ""
+    dates = [_WRITTEN_ON.search(text) for text in (new, old)]
+    undated = [_WRITTEN_ON.sub("", text) for text in (new, old)]
+    return old if all(dates) and undated[0] == undated[1] else new
+
+
+_WRITTEN_ON = re.compile(r"(?<=Written on )\d{4}-\d\d-\d\d")
 
 
 def readme(text: str) -> str:

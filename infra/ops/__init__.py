@@ -2,7 +2,8 @@
 
 `plan_inputs`    from a command line to a plan: project folder, stack file, `--set` values, saved plans
 `program`        runs the real Pulumi program in memory, for the list of resources that a plan leads to
-`commands/`      plan, stacks, recommend, models, machines, explain, pin, status
+`commands/`      plan, stacks, recommend, models, machines, explain, pin, status,
+                 scorecard
 `tpu/`           what only TPU slices need: their state, zones with capacity, ended requests, orphans
 `terminal/`      how answers and failures are printed, completed, and corrected when mistyped
 `json_answers`   the form of what each command prints with `--json`; a plan's is infra/planning/report/data_models.py

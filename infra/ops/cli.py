@@ -250,6 +250,27 @@ def status(stack: Stack, as_json: AsJson = False) -> None:
     show_status(stack, as_json=as_json)
 
 
+@app.command(epilog=_examples("scorecard", "scorecard my-runs.json", "scorecard my-runs.json --json | jq .sets"))
+def scorecard(
+    file: Annotated[
+        str | None,
+        typer.Argument(help="Rows of published runs as JSON; default: those that ship with this program."),
+    ] = None,
+    as_json: AsJson = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print docs/scorecard.md.")] = False,
+) -> None:
+    """Compare predictions with runs that were published.
+
+    Predicts each row from its description alone: machine, flags, shape. Prints the errors and the share of runs inside
+    the predicted band, for each set of rows, and the rows outside. Offline. docs/scorecard.md says how to write a row.
+    """
+    from infra.ops.commands.scorecard import show_scorecard
+
+    if as_json and markdown:
+        raise SettingsError.of("--markdown", "cannot be combined with --json.", fix="Choose one of them.")
+    show_scorecard(file, as_json=as_json, markdown=markdown)
+
+
 @app.command(epilog=_examples("pin", "pin gpu gemma-4-12b-it-qat-w4a16", "pin --json"))
 def pin(
     names: Annotated[

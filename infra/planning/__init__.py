@@ -13,5 +13,6 @@
 `checks/`       combinations that cannot work, settings without effect, and what a reader should know
 `report/`       the Plan as text, JSON, a pull request's comment, and the difference of two
 `recommend`     many plans, ranked for a need
+`scorecard/`    runs that others published, beside what is predicted for them
 `units`         a predicted figure with its band, and durations
 """

@@ -61,6 +61,8 @@ class TestEveryAnswer:
             ("explain", "slice"),
             ("explain", "nothing of the kind"),
             ("status", "nothing-of-the-kind"),
+            ("scorecard",),
+            ("scorecard", "nothing-of-the-kind"),
             ("zones", "nothing-of-the-kind"),
         ],
         ids=" ".join,

@@ -5,5 +5,6 @@
 `catalog_lists`   the models and the machines that there are
 `explain`         a setting; `explain_terms` finds models, machines and flags, `glossary` holds the words
 `status`          what the last serving check measured
+`scorecard`       runs that others published, beside their predictions
 `pin`             images and checkpoints, fixed to what they are now
 """

@@ -45,6 +45,8 @@ TPU_PROGRAMS_LARGE_BATCH = Band(3.3 * GIB, 4.0 * GIB, 4.65 * GIB)
 
 def loaded_weights(server: Server) -> Band:
     """Return the resident weights of one device, bytes, before anything is offloaded and without an assistant."""
+    if server.logged_weights_gib is not None:
+        return Band.exactly(server.logged_weights_gib * GIB)
     arch, tp = server.architecture, server.tensor_parallel
     down, up = server.weight_format.resident_error
     if server.implementation.keeps_checkpoint_as_it_is:

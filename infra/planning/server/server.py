@@ -59,6 +59,8 @@ class Server:
     enforce_eager: bool = False
     text_only: bool = False
     """Whether no modality but text is served, so that none is profiled."""
+    logged_weights_gib: float | None = None
+    """Resident weights of one device as a run logged them, instead of their count; None: counted."""
     load_format: str = "auto"
     """How the weights are read: auto, safetensors or runai_streamer."""
     hosting: Hosting = UNKNOWN

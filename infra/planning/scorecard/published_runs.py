@@ -1,0 +1,298 @@
+"""Rows that describe published runs: a file of them, read and checked, every fault named by row and key.
+
+A row says which machine served which model with which flags, and what was measured there; docs/scorecard.md lists its keys.
+The rows that ship with this program are `infra/catalog/published_runs.json`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from infra.catalog import Device, catalog
+from infra.catalog.file_reader import DATA
+from infra.errors import Fault, SettingsError
+from infra.planning.memory.kv_blocks import NEWEST, stored_type
+from infra.planning.memory.kv_cache import find_model, tensor_parallel_fault
+from infra.planning.server.implementations import IMPLEMENTATIONS
+from infra.suggestions import did_you_mean
+
+SHIPPED = DATA / "published_runs.json"
+"""The rows that ship with this program."""
+
+_MEASURED = ("memory", "speed", "first_token")
+"""Kinds of rows with a machine, a model and flags."""
+_LISTS = (*_MEASURED, "start", "verdicts")
+
+
+class _FileRow(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False)
+
+
+class PublishedFigures(_FileRow):
+    """What a run was measured to have: bytes in GiB of one device, rates of all requests together."""
+
+    tokens: int | None = Field(None, ge=0)
+    """The "KV cache size" that vLLM logs."""
+    concurrency: float | None = Field(None, ge=0)
+    kv_gib: float | None = None
+    """Negative where a start died for want of it."""
+    weights_gib: float | None = Field(None, gt=0)
+    outcome: Literal["boots", "dies"] | None = None
+    tokens_per_second: float | None = Field(None, gt=0)
+    first_token_ms: float | None = Field(None, gt=0)
+
+
+class PublishedRun(_FileRow):
+    """A row of what memory, speed or first token was measured: machine, model and flags of one run."""
+
+    id: str = Field(min_length=1)
+    what: Literal["memory", "speed", "first_token"]
+    model: str
+    hardware: str = Field(min_length=1)
+    """A catalog id, or any name of a machine that the row describes."""
+    backend: Literal["gpu", "tpu"]
+    devices: int = Field(1, ge=1)
+    """Devices that share the model."""
+    device_memory_gib: float | None = Field(None, gt=0)
+    bandwidth_gb_s: float | None = Field(None, gt=0)
+    """Of one device, 10^9 bytes/s."""
+    flops_tf_s: float | None = Field(None, gt=0)
+    """Of one device at bf16, 10^12 operations/s."""
+    vllm: str | None = None
+    max_model_len: int | None = Field(None, ge=1)
+    max_num_seqs: int | None = Field(None, ge=1)
+    max_num_batched_tokens: int | None = Field(None, ge=1)
+    gpu_memory_utilization: float | None = Field(None, gt=0, le=1)
+    kv_cache_dtype: str | None = None
+    quantization: str | None = None
+    block_size: int | None = Field(None, ge=1)
+    cpu_offload_gib: float | None = Field(None, ge=0)
+    enforce_eager: bool | None = None
+    async_scheduling: bool | None = None
+    text_only: bool | None = None
+    speculation: Literal["none", "ngram", "mtp"] | None = None
+    speculative_tokens: int | None = Field(None, ge=1)
+    weights_gib_given: float | None = Field(None, gt=0)
+    """Logged size of the weights on one device: the checkpoint is not in the catalog, so its size is not predicted."""
+    running: int | None = Field(None, ge=1)
+    """Requests that ran at once."""
+    prompt_tokens: int | None = Field(None, ge=1)
+    output_tokens: int | None = Field(None, ge=1)
+    prompts: Literal["new", "cached"] | None = None
+    """Whether the rate pays for the prompts."""
+    published: PublishedFigures
+    end_to_end: bool | None = None
+    """False: only the tokens that the given KV bytes hold are compared, since the run's flags are not all known."""
+    target: bool | None = None
+    note: str | None = None
+    source: str | None = None
+
+
+class PublishedStart(_FileRow):
+    """A row of what a start took, stage by stage, seconds."""
+
+    id: str | None = None
+    what: str
+    """The run in prose, e.g. `L4 g6.2xlarge E2B bf16 0.28.0`."""
+    model: str | None = None
+    backend: Literal["gpu", "tpu"] | None = None
+    devices: int = Field(1, ge=1)
+    image_pull_s: float | None = Field(None, ge=0)
+    imports_s: float | None = Field(None, ge=0)
+    weights_hf_s: float | None = Field(None, ge=0)
+    model_load_s: float | None = Field(None, ge=0)
+    gcs_restore_s: float | None = Field(None, ge=0)
+    gib: float | None = Field(None, gt=0)
+    """What was copied in `gcs_restore_s`."""
+    engine_init_s: float | None = Field(None, ge=0)
+    compile_s: float | None = Field(None, ge=0)
+    ready_s: float | None = Field(None, ge=0)
+    total_s: float | None = Field(None, ge=0)
+    note: str | None = None
+    source: str | None = None
+
+
+class PublishedVerdict(_FileRow):
+    """A row that says in prose whether a configuration served."""
+
+    id: str | None = None
+    config: str
+    published: str
+    planner: str | None = None
+    row: str | None = None
+    note: str | None = None
+    source: str | None = None
+
+
+FileRow = PublishedRun | PublishedStart | PublishedVerdict
+_FORMS: Mapping[str, type[PublishedRun] | type[PublishedStart] | type[PublishedVerdict]] = {
+    **dict.fromkeys(_MEASURED, PublishedRun),
+    "start": PublishedStart,
+    "verdicts": PublishedVerdict,
+}
+
+
+def read_runs(path: Path) -> list[tuple[str, FileRow]]:
+    """Return id and row of every published run in a file, in its order. Raises SettingsError with all that is wrong."""
+    return list(_checked(_rows_of(_parsed(path), str(path))))
+
+
+def _parsed(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        fact = "there is no such file."
+    except (OSError, UnicodeDecodeError, ValueError) as error:  # a path that no file can have is a ValueError too
+        fact = f"cannot be read as JSON: {error}."
+    except RecursionError:
+        fact = "cannot be read as JSON: it is nested too deeply."
+    raise SettingsError.of(
+        str(path), fact, fix="Start from rows that ship: gemma4 scorecard --json, docs/scorecard.md."
+    )
+
+
+def _rows_of(found: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield the list that each row belongs to, and the row as it stands in the file."""
+    if isinstance(found, list):
+        yield from ((_list_of(row), row) for row in found)
+        return
+    if not isinstance(found, dict):
+        fix = f"Write an object with the lists {', '.join(_LISTS)}, or one list of rows."
+        raise SettingsError.of(path, f"holds a {type(found).__name__}, not rows.", fix=fix)
+    for name, rows in found.items():
+        if name == "about":
+            continue
+        if name not in _LISTS:
+            hint = did_you_mean(name, _LISTS) or f"Known: about, {', '.join(_LISTS)}."
+            raise SettingsError.of(name, f"is not a list of rows that {path} may hold.", fix=hint)
+        if not isinstance(rows, list):
+            raise SettingsError.of(name, f"holds a {type(rows).__name__} instead of a list of rows.")
+        yield from ((name, row) for row in rows)
+
+
+def _list_of(row: Any) -> str:
+    """Return the list that a row of a bare list would stand in."""
+    if not isinstance(row, dict) or row.get("what") in _MEASURED:
+        return str(row["what"]) if isinstance(row, dict) else "memory"
+    if "config" in row:
+        return "verdicts"
+    figures = {key for key in PublishedStart.model_fields if key.endswith("_s")}
+    return "start" if figures & row.keys() else "memory"
+
+
+def _checked(rows: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, FileRow]]:
+    faults: list[Fault] = []
+    found: list[tuple[str, FileRow]] = []
+    ids: set[str] = set()
+    numbers: Counter[str] = Counter()
+    for kind, row in rows:
+        numbers[kind] += 1
+        written = row.get("id") if isinstance(row, dict) else None
+        name = written if isinstance(written, str) and written else f"{kind}-{numbers[kind]}"
+        if not isinstance(row, dict):
+            faults.append(Fault(name, f"is {_shown(row)}, not a row.", fix="Write an object with id, what, model, …"))
+            continue
+        if name in ids:
+            faults.append(Fault(name, "is the id of two rows.", fix="Give each row an id of its own."))
+        ids.add(name)
+        form = _FORMS[kind]
+        try:
+            read = form.model_validate({"what": kind, **row} if form is PublishedRun else row)
+        except ValidationError as error:
+            faults += _faults(name, form, error)
+            continue
+        faults += _wanting(name, kind, read)
+        found.append((name, read))
+    if faults:
+        raise SettingsError(faults)
+    return iter(found)
+
+
+def _faults(name: str, form: type[BaseModel], error: ValidationError) -> Iterator[Fault]:
+    """Yield what is wrong with the keys of one row."""
+    for detail in error.errors(include_url=False, include_context=False):
+        *group, key = [str(part) for part in detail["loc"]]
+        where = ".".join([name, *group, key])
+        if detail["type"] == "extra_forbidden":
+            known = (PublishedFigures if group == ["published"] else form).model_fields
+            hint = did_you_mean(key, known) or f"Known: {', '.join(known)}."
+            yield Fault(where, "is not a key of such a row.", "What it says would not be counted.", hint)
+        elif detail["type"] == "missing":
+            yield Fault(where, "is missing.", "Without it nothing can be predicted for this row.")
+        else:
+            yield Fault(where, f"is {_shown(detail['input'])}: {_lower(detail['msg'])}.")
+
+
+def _wanting(name: str, kind: str, row: FileRow) -> Iterator[Fault]:
+    """Yield what a row leaves out that its prediction needs, and words that the catalog does not know."""
+    if not isinstance(row, PublishedRun):
+        if isinstance(row, PublishedStart) and row.model is not None:
+            yield from _unknown_model(name, row.model)
+        return
+    unknown = list(_unknown_model(name, row.model))
+    yield from unknown
+    if row.what != kind:
+        yield Fault(f"{name}.what", f"is {row.what}, but the row stands in the list {kind}.", fix="Move the row.")
+    if not unknown:
+        architecture = catalog().architectures[find_model(row.model).architecture]
+        if fault := tensor_parallel_fault(architecture, row.devices):
+            yield Fault(f"{name}.devices", fault.fact, fault.consequence, fault.fix)
+    yield from _unknown_words(name, row)
+    known = catalog().accelerators.get(row.hardware)
+    needed: dict[str, Any] = {"published": row.published.model_dump(exclude_none=True) or None}
+    if known is None or known.device.value != row.backend:
+        needed["device_memory_gib"] = row.device_memory_gib
+        if kind != "memory":
+            needed |= {"bandwidth_gb_s": row.bandwidth_gb_s, "flops_tf_s": row.flops_tf_s}
+    if kind == "memory":
+        needed |= {"max_model_len": row.max_model_len, "gpu_memory_utilization": row.gpu_memory_utilization}
+    if kind == "speed":
+        needed |= {key: getattr(row, key) for key in ("running", "prompt_tokens", "output_tokens", "prompts")}
+        needed["published.tokens_per_second"] = row.published.tokens_per_second
+    if kind == "first_token":
+        needed |= {"prompt_tokens": row.prompt_tokens, "published.first_token_ms": row.published.first_token_ms}
+    for key, value in needed.items():
+        if value is None:
+            yield Fault(
+                f"{name}.{key}", "is missing.", f"A row of {kind} on {row.hardware} cannot be predicted without it."
+            )
+
+
+def _unknown_words(name: str, row: PublishedRun) -> Iterator[Fault]:
+    """Yield values of flags that no version of vLLM has, or that nothing is known of."""
+    quantizations = ("none", "fp8", *catalog().weight_formats)
+    if row.quantization not in (None, *quantizations):
+        fact = f"is {row.quantization!r}, of which nothing is known."
+        yield Fault(f"{name}.quantization", fact, fix=f"Use one of {', '.join(dict.fromkeys(quantizations))}.")
+    if row.vllm is not None and not re.match(r"v?\d+\.\d+", row.vllm):
+        yield Fault(f"{name}.vllm", f"is {row.vllm!r}, not a version.", fix="Write it like 0.32.0.")
+    try:
+        stored_type(row.kv_cache_dtype or "auto", IMPLEMENTATIONS[Device(row.backend)], NEWEST)
+    except SettingsError as error:
+        for fault in error.faults:
+            yield Fault(f"{name}.kv_cache_dtype", fault.fact, fix=fault.fix)
+
+
+def _unknown_model(name: str, model: str) -> Iterator[Fault]:
+    try:
+        find_model(model)
+    except SettingsError as error:
+        for fault in error.faults:
+            fix = f"{fault.fix} A fine-tune or a repack is named by its architecture, with weights_gib_given."
+            yield Fault(f"{name}.model", fault.fact, fix=fix)
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]
