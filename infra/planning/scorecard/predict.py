@@ -149,7 +149,7 @@ def _machine_of_run(row: PublishedRun) -> Accelerator:
     if row.flops_tf_s is not None:
         said["flops"] = row.flops_tf_s * 1e12
     known = catalog().accelerators.get(row.hardware)
-    if known is not None and known.device.value == row.backend:
+    if known is not None and known.device is row.backend:
         return known.model_copy(update=said)
     memory = row.device_memory_gib or 0.0
     return Accelerator.model_validate(
@@ -157,7 +157,7 @@ def _machine_of_run(row: PublishedRun) -> Accelerator:
             "id": row.hardware,
             "title": row.hardware,
             "platform": "elsewhere",
-            "device": Device(row.backend),
+            "device": row.backend,
             "device_memory_gib": memory,
             "nominal_memory_gb": round(memory),
             "bandwidth": math.nan,  # rows of memory need not know it
@@ -263,7 +263,7 @@ def _server_of_start(row: PublishedStart) -> Server | None:
     if model is None:
         return None
     chip = re.search(r"\bv\d\w-(\d+)\b", row.what.lower())
-    backend = row.backend or ("tpu" if chip else "gpu")
+    backend = row.backend or (Device.TPU if chip else Device.GPU)
     devices = int(chip[1]) if chip and row.backend is None else row.devices
     run = PublishedRun(
         id=row.id or row.what,

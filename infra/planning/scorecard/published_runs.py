@@ -57,7 +57,7 @@ class PublishedRun(_FileRow):
     model: str
     hardware: str = Field(min_length=1)
     """A catalog id, or any name of a machine that the row describes."""
-    backend: Literal["gpu", "tpu"]
+    backend: Device = Field(strict=False)
     devices: int = Field(1, ge=1)
     """Devices that share the model."""
     device_memory_gib: float | None = Field(None, gt=0)
@@ -102,7 +102,7 @@ class PublishedStart(_FileRow):
     what: str
     """The run in prose, e.g. `L4 g6.2xlarge E2B bf16 0.28.0`."""
     model: str | None = None
-    backend: Literal["gpu", "tpu"] | None = None
+    backend: Device | None = Field(None, strict=False)
     devices: int = Field(1, ge=1)
     image_pull_s: float | None = Field(None, ge=0)
     imports_s: float | None = Field(None, ge=0)
@@ -247,7 +247,7 @@ def _wanting(name: str, kind: str, row: FileRow) -> Iterator[Fault]:
     yield from _unknown_words(name, row)
     known = catalog().accelerators.get(row.hardware)
     needed: dict[str, Any] = {"published": row.published.model_dump(exclude_none=True) or None}
-    if known is None or known.device.value != row.backend:
+    if known is None or known.device is not row.backend:
         needed["device_memory_gib"] = row.device_memory_gib
         if kind != "memory":
             needed |= {"bandwidth_gb_s": row.bandwidth_gb_s, "flops_tf_s": row.flops_tf_s}
@@ -274,7 +274,7 @@ def _unknown_words(name: str, row: PublishedRun) -> Iterator[Fault]:
     if row.vllm is not None and not re.match(r"v?\d+\.\d+", row.vllm):
         yield Fault(f"{name}.vllm", f"is {row.vllm!r}, not a version.", fix="Write it like 0.32.0.")
     try:
-        stored_type(row.kv_cache_dtype or "auto", IMPLEMENTATIONS[Device(row.backend)], NEWEST)
+        stored_type(row.kv_cache_dtype or "auto", IMPLEMENTATIONS[row.backend], NEWEST)
     except SettingsError as error:
         for fault in error.faults:
             yield Fault(f"{name}.kv_cache_dtype", fault.fact, fix=fault.fix)

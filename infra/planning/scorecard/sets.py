@@ -11,6 +11,7 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from infra.catalog import Device
 from infra.planning.scorecard.predict import ComparedFigure, ComparedRow
 from infra.planning.scorecard.published_runs import FileRow, PublishedRun
 
@@ -137,7 +138,7 @@ def _target(run: PublishedRun) -> bool:
 
 
 def _on_cuda(run: PublishedRun) -> bool:
-    return run.backend == "gpu" and not run.text_only
+    return run.backend is Device.GPU and not run.text_only
 
 
 _RATE = ("tokens_per_second",)
@@ -146,7 +147,7 @@ SETS: Mapping[str, Belongs] = {
     "  CUDA, catalog weights": _claimed(_FROM_CARD, lambda run: _on_cuda(run) and run.weights_gib_given is None),
     "  CUDA, weights given": _claimed(_FROM_CARD, lambda run: _on_cuda(run) and run.weights_gib_given is not None),
     "  text only": _claimed(_FROM_CARD, lambda run: bool(run.text_only)),
-    "  TPU": _claimed(_FROM_CARD, lambda run: run.backend == "tpu" and not run.text_only),
+    "  TPU": _claimed(_FROM_CARD, lambda run: run.backend is Device.TPU and not run.text_only),
     "memory from given bytes": _claimed(("kv_tokens_from_bytes",)),
     "weights": _claimed(("weights_gib",)),
     "speed on L4, RTX PRO 6000, v6e": _claimed(_RATE, _target),
@@ -156,8 +157,8 @@ SETS: Mapping[str, Belongs] = {
     "  v6e": _claimed(_RATE, _V6E),
     "speed with MTP": _claimed(_RATE, lambda run: run.speculation == "mtp"),
     "speed of the mixture of experts": _claimed(_RATE, lambda run: "26b" in run.model.lower()),
-    "speed on other CUDA machines": _claimed(_RATE, lambda run: run.backend == "gpu" and not _target(run)),
-    "speed on other TPUs": _claimed(_RATE, lambda run: run.backend == "tpu" and not _target(run)),
+    "speed on other CUDA machines": _claimed(_RATE, lambda run: run.backend is Device.GPU and not _target(run)),
+    "speed on other TPUs": _claimed(_RATE, lambda run: run.backend is Device.TPU and not _target(run)),
     "first token": _claimed(("first_token_ms",)),
     "start": lambda row, name: name in ("engine_start_s", "bucket_copy_s"),
     "not claimed (ROCm, XPU): memory": _not_claimed(*_FROM_CARD),
