@@ -24,6 +24,7 @@ from infra.catalog.schema import (
     ProgramSize,
     Quota,
     Recipe,
+    SlowAttention,
     WeightFormat,
 )
 from infra.errors import CatalogError
@@ -112,6 +113,11 @@ class Catalog:
         """Return what compiled programs were seen to need, by architecture and whether drafts are verified."""
         return self._measurements_file[1]
 
+    @property
+    def slow_attention(self) -> Mapping[str, SlowAttention]:
+        """Return the rate of attention on prompts, by machine, where it is far below what others reach."""
+        return self._measurements_file[2]
+
     @cached_property
     def lock(self) -> Lock:
         """Return the digests and revisions that were resolved online; empty until somebody has pinned them."""
@@ -169,10 +175,13 @@ class Catalog:
         return architectures, assistants, models, formats
 
     @cached_property
-    def _measurements_file(self) -> tuple[Mapping[tuple[str, str], Peak], Mapping[tuple[str, bool], ProgramSize]]:
+    def _measurements_file(
+        self,
+    ) -> tuple[Mapping[tuple[str, str], Peak], Mapping[tuple[str, bool], ProgramSize], Mapping[str, SlowAttention]]:
         file = self._open("measurements.toml")
         peaks = file.keyed("peaks", Peak).values()
         sizes = file.keyed("programs", ProgramSize).values()
+        slow = file.keyed("slow_attention", SlowAttention).values()
         for peak in peaks:
             file.refer(f"peaks.{peak.id}.architecture", peak.architecture, self.architectures)
             file.refer(f"peaks.{peak.id}.accelerator", peak.accelerator, self.accelerators)
@@ -182,6 +191,7 @@ class Catalog:
         return (
             {(peak.architecture, peak.accelerator): peak for peak in peaks},
             {(size.architecture, size.drafting): size for size in sizes},
+            {machine: row for row in slow for machine in row.machines},
         )
 
     def _open(self, name: str) -> CatalogFile:

@@ -289,6 +289,17 @@ class ProgramSize(Row):
     source: Source
 
 
+class SlowAttention(Row):
+    """The rate at which the attention kernel works on prompts, on a machine where it is far below what others reach."""
+
+    id: str
+    machines: tuple[str, ...]
+    """Ids of machines, also of those that nobody offers here."""
+    flops: float
+    """Operations a second on one device."""
+    source: Source
+
+
 class Quota(Row):
     """A quota of Google that a deployment is counted against; `id` is the name that Google gives it."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -39,6 +40,15 @@ class Band:
         for part in parts:
             low, mid, high = low + part.low, mid + part.mid, high + part.high
         return cls(low, mid, high)
+
+    @classmethod
+    def independent_total(cls, parts: Iterable[Band]) -> Band:
+        """The sum of parts whose errors have nothing to do with each other: on each side the root of the sum of their
+        squares, since where one part takes long the others need not."""
+        bands = tuple(parts)
+        mid = sum(part.mid for part in bands)
+        down, up = (math.hypot(*(getattr(part, end) - part.mid for part in bands)) for end in ("low", "high"))
+        return cls(mid - down, mid, mid + up)
 
     def times(self, factor: float) -> Band:
         """The band scaled by a factor that is exact and not negative."""

@@ -24,6 +24,11 @@ class TestBand:
     def test_a_total_adds_all_errors_on_one_side(self) -> None:
         assert Band.total([Band(1, 2, 4), Band(10, 20, 40)]) == Band(11, 22, 44)
 
+    def test_errors_that_are_independent_add_up_to_less_than_all_of_them_on_one_side(self) -> None:
+        parts = (Band(7, 10, 14), Band(16, 20, 23), Band.exactly(5))
+        assert Band.independent_total(parts) == Band(30, 35, 40)
+        assert Band.independent_total(parts[:1]) == parts[0]
+
     def test_dividing_turns_the_ends_around(self) -> None:
         assert Band(1, 2, 4).dividing(8) == Band(2, 4, 8)
 

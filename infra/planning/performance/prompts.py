@@ -1,25 +1,49 @@
 """What prompts cost: the time to the first token, and the rate when every request brings a new prompt.
 
-A prompt is counted as arithmetic, or as reading the weights once a chunk where that takes longer. A prompt that the
-prefix cache holds costs nothing here. Not modelled: the network, images and audio, and queueing.
+vLLM cuts prompts into steps of at most `max_num_batched_tokens` and lets running requests decode in the same steps. A step
+reads the weights once, whatever passes through them, and its linear layers take as long as that or as their arithmetic,
+whichever is more; attention comes on top. A short prompt is therefore almost free beside requests that decode. The output
+embedding is applied to the last token only. KV-shared layers (E2B, E4B) compute every token of a prompt: vLLM skips them
+only with --kv-sharing-fast-prefill, which is off unless somebody asks for it.
+
+A prompt that the prefix cache holds costs nothing here: where a part of the prompts is cached, a rate lies between
+`rate_with_new_prompts` and decoding alone. Not modelled: the network, images and audio, and queueing.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
-from infra.planning.performance.decode import flop_seconds, step_of
+from infra.catalog import catalog
+from infra.planning.performance.decode import flop_seconds, launch_s, step_of
 from infra.planning.server.server import Server
 from infra.planning.units import Band
 
-PREFILL_FLOPS_SHARE = 0.6
-"""Share of the dense bf16 peak that a prompt reaches (fitted to four models on an L4 at 16K, all within 13 %)."""
-SOURCE = "prompt: uncached prefill of four Gemma 4 sizes on one L4 (read 2026-11-21)"
+LINEAR_FLOPS_SHARE = 0.6
+"""Share of the dense bf16 peak that the linear layers reach on a prompt (fitted: see SOURCE)."""
+ATTENTION_FLOPS_SHARE = 0.3
+"""Share of it that attention reaches on a prompt (fitted): with heads of 256 and 512, both Triton's kernel on GPUs and the
+ragged paged one on TPU read K and V again for each small block of queries."""
+REQUEST_S = 0.008
+"""Seconds that a request spends outside the engine's steps: API, tokenising, scheduling, sampling and the way back (fitted to
+first tokens of prompts of 128 on v6e-1, which take 7 to 8 ms more than a step)."""
+TIMED_ERROR, GUESSED_ERROR = 0.25, 0.40
+"""Relative error of a prompt's time on machines where prompts were timed, and elsewhere. The first holds 80 % of runs: with the
+three shares fitted to all others, runs of a machine, a model or a range of lengths that was left out are off by 14 % in the
+median, and four in five by at most 21 to 25 %. The second is a judgement."""
+SOURCE = (
+    "prompt: first tokens of E2B, E4B and 12B on v6e-1 and v5e-1, 128 to 65,376 tokens, and of four sizes on one L4 at 16,384 "
+    "(read 2026-11-22)"
+)
 
 
 def first_token(server: Server, prompt_tokens: int) -> Band:
     """Return the seconds to the first token of one uncached prompt on an idle server."""
-    return Band.around(_prompt_seconds(server, prompt_tokens), _prefill_error(server))
+    seconds = REQUEST_S + _attention_seconds(server, prompt_tokens)
+    for steps, tokens in _steps(server, prompt_tokens):
+        seconds += steps * (_linear_seconds(server, tokens) + launch_s(server))
+    return Band.around(seconds, _error(server))
 
 
 def rate_with_new_prompts(
@@ -27,34 +51,75 @@ def rate_with_new_prompts(
 ) -> Band:
     """Return the output tokens/s of all `requests` together when each brings a prompt that is not in the prefix cache.
 
-    `decoding` is their rate where no prompt is worked on.
+    `decoding` is their rate where no prompt is worked on. Whenever a request ends, the next one comes at once. A request
+    then lasts as long as its answer takes to decode, plus what the prompts of all requests add to the steps meanwhile.
     """
-    answer_s = output_tokens / (decoding.mid / requests)
-    mid = requests * output_tokens / (answer_s + requests * _prompt_seconds(server, prompt_tokens))
-    down, up = 1 - decoding.low / decoding.mid, decoding.high / decoding.mid - 1
-    error = _prefill_error(server)
-    return Band.around(mid, max(down, error), error_up=max(up, error))
+    answer_s = requests * output_tokens / decoding.mid
+    prompts_s = _added_seconds(server, requests, prompt_tokens, output_tokens)
+    cycle_s = answer_s + prompts_s
+    # Two errors that have nothing to do with each other count by their share of the time.
+    down, up = (
+        math.hypot(answer_s / cycle_s * (end / decoding.mid - 1), prompts_s / cycle_s * _error(server))
+        for end in (decoding.low, decoding.high)
+    )
+    return Band.around(requests * output_tokens / cycle_s, down, error_up=up)
 
 
-def _prompt_seconds(server: Server, prompt_tokens: int) -> float:
-    """Return the time of one prompt: its arithmetic, or reading the weights once a chunk if that is longer, plus launches.
+def _added_seconds(server: Server, requests: int, prompt_tokens: int, output_tokens: int) -> float:
+    """Return by how long the prompts of `requests` requests, one each, make every one of these requests last longer.
 
-    Two operations a parameter and token, plus attention: full layers see half the prompt, sliding ones their window.
+    Requests of one length that started together end together, so that their prompts fill steps together as well.
     """
+    seconds = REQUEST_S + requests * _attention_seconds(server, prompt_tokens)
+    for steps, tokens in _steps(server, requests * prompt_tokens):
+        seconds += steps * (
+            _linear_seconds(server, tokens, beside=requests) - _linear_seconds(server, 0, beside=requests)
+        )
+    # A long prompt takes several steps, of which only the last brings a token.
+    further = math.ceil(prompt_tokens / server.max_num_batched_tokens) - 1
+    return seconds + further * step_of(server, requests, prompt_tokens + output_tokens / 2).seconds
+
+
+def _steps(server: Server, tokens: int) -> Iterator[tuple[int, int]]:
+    """Yield how many steps take how many of `tokens` prompt tokens: the full ones, and the last one."""
+    full, rest = divmod(tokens, server.max_num_batched_tokens)
+    if full:
+        yield full, server.max_num_batched_tokens
+    if rest:
+        yield 1, rest
+
+
+def _linear_seconds(server: Server, prompt_tokens: int, *, beside: int = 0) -> float:
+    """Return the time of the linear layers in a step with so many prompt tokens `beside` requests that decode: that of reading
+    the weights or of the arithmetic, whichever is longer."""
+    read = step_of(server, 0, 0.0, tokens=prompt_tokens + beside)
+    parameters = server.architecture.active_parameters - server.architecture.parameters.embedding
+    flop = 2 * parameters * (_padded(server, prompt_tokens) + beside)
+    return max(read.bandwidth_s + read.pcie_s, flop_seconds(server, flop, LINEAR_FLOPS_SHARE))
+
+
+def _padded(server: Server, tokens: int) -> int:
+    """Return how many tokens a step computes: on TPU the next power of two, as far as one step may take."""
+    least = server.implementation.least_step_tokens
+    if least is None or not tokens:
+        return tokens
+    bucket = max(least, 1 << (tokens - 1).bit_length())
+    return max(tokens, min(bucket, server.max_num_batched_tokens))
+
+
+def _attention_seconds(server: Server, prompt_tokens: int) -> float:
+    """Return the time of attention over a whole prompt: a token sees those before it, on sliding layers in its window."""
     arch = server.architecture
-    full_share = arch.full_layers_with_kv / (arch.full_layers_with_kv + arch.sliding_layers_with_kv)
-    full_layers = full_share * arch.layers
+    full_layers = arch.layers * arch.full_layers_with_kv / (arch.full_layers_with_kv + arch.sliding_layers_with_kv)
+    seen_in_window = min(prompt_tokens / 2, arch.sliding_window)
     seen = full_layers * arch.global_head_dim * prompt_tokens / 2
-    seen += (arch.layers - full_layers) * arch.head_dim * min(prompt_tokens / 2, arch.sliding_window)
-    flop = prompt_tokens * (2 * arch.active_parameters + 4 * arch.attention_heads * seen)
-    chunk = min(prompt_tokens, server.max_num_batched_tokens)
-    chunks = math.ceil(prompt_tokens / chunk)
-    read = step_of(server, 0, 0.0, tokens=chunk)
-    compute_s = flop_seconds(server, flop, PREFILL_FLOPS_SHARE)
-    return max(compute_s, chunks * (read.bandwidth_s + read.pcie_s)) + chunks * read.launch_s
+    seen += (arch.layers - full_layers) * arch.head_dim * seen_in_window
+    flop = 4 * arch.attention_heads * seen * prompt_tokens
+    slow = catalog().slow_attention.get(server.accelerator.id)
+    if slow is not None:
+        return flop / (slow.flops * server.tensor_parallel)
+    return flop_seconds(server, flop, ATTENTION_FLOPS_SHARE)
 
 
-def _prefill_error(server: Server) -> float:
-    if "prompt" not in server.accelerator.measured:
-        return 0.40
-    return 0.35 if server.mixture else 0.25
+def _error(server: Server) -> float:
+    return TIMED_ERROR if "prompt" in server.accelerator.measured else GUESSED_ERROR

@@ -41,6 +41,8 @@ class Implementation:
     # What it chooses by itself, and what is recommended.
     batched_tokens: tuple[tuple[float, int], ...]
     """Default of --max-num-batched-tokens, by the least device memory (GiB) for which it holds, smallest device first."""
+    least_step_tokens: int | None
+    """Steps are padded to a power of two of tokens, this many at least and no more than a step may take; None: not padded."""
     overlaps_scheduling: bool
     """Default of --async-scheduling."""
     most_useful_seqs: int
@@ -77,6 +79,7 @@ CUDA = Implementation(
     uses_cuda=True,
     eager_starts_sooner=True,
     batched_tokens=((0, 2048), (70, 8192)),
+    least_step_tokens=None,
     overlaps_scheduling=True,
     most_useful_seqs=512,  # the last batch that vLLM captures a CUDA graph for
     safe_utilization=None,
@@ -101,6 +104,7 @@ TPU_INFERENCE = Implementation(
     uses_cuda=False,
     eager_starts_sooner=False,
     batched_tokens=((0, 4096),),  # as in all published recipes
+    least_step_tokens=16,  # MIN_TOKEN_BUCKET, with VLLM_TPU_BUCKET_PADDING_GAP at its default of 0
     overlaps_scheduling=False,
     most_useful_seqs=256,  # the common choice
     safe_utilization=0.90,

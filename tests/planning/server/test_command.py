@@ -349,7 +349,7 @@ class TestTheHashNamesWhatIsServed:
         facts = catalog()
         dearer = [price.model_copy(update={"usd": price.usd * 2}) for price in facts.prices]
         monkeypatch.setitem(facts.__dict__, "prices", tuple(dearer))
-        monkeypatch.setattr("infra.planning.performance.prompts.PREFILL_FLOPS_SHARE", 0.3)
+        monkeypatch.setattr("infra.planning.performance.prompts.LINEAR_FLOPS_SHARE", 0.3)
         after = plan(self.base)
         assert after.speed != before.speed
         assert after.command == before.command
