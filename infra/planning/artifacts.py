@@ -61,6 +61,25 @@ class WeightSet:
         return f"{self.hub_id}/{self.revision}"
 
 
+@dataclass(frozen=True)
+class AdapterSet:
+    """One LoRA adapter to stage: the name that requests use, where it comes from, and its folder in the bucket."""
+
+    name: str
+    source: str
+    """As the stack file spells it, without the commit: a repository on the Hub, or gs://BUCKET/FOLDER."""
+    revision: str
+    """Commit or branch of the repository; empty for a folder of a bucket."""
+    pinned: bool
+
+    @property
+    def prefix(self) -> str:
+        """Folder of the adapter in the stack's bucket, and below the mount."""
+        if self.source.startswith("gs://"):
+            return f"adapters/{self.source.removeprefix('gs://')}"
+        return f"{self.source}/{self.revision}"
+
+
 def images_of(
     settings: Settings, accelerator: Accelerator, names: Names, region: str, facts: Catalog, further: Iterable[str] = ()
 ) -> dict[str, ImageRef]:
@@ -81,10 +100,18 @@ def weights_of(settings: Settings, model: Model, assistant: Assistant | None, fa
     return tuple(sets)
 
 
-def unpinned(images: Mapping[str, ImageRef], weights: Iterable[WeightSet]) -> list[str]:
+def adapters_of(settings: Settings) -> tuple[AdapterSet, ...]:
+    """Return the LoRA adapters in the order in which the settings name them."""
+    return tuple(_adapter_set(name, written) for name, written in settings.serving.adapters.items())
+
+
+def unpinned(
+    images: Mapping[str, ImageRef], weights: Iterable[WeightSet], adapters: Iterable[AdapterSet] = ()
+) -> list[str]:
     """Return what may be something else tomorrow, in words."""
     loose = [f"image {image.upstream}" for image in images.values() if not image.pinned]
-    return loose + [f"weights {one.hub_id}@{one.revision}" for one in weights if not one.pinned]
+    loose += [f"weights {one.hub_id}@{one.revision}" for one in weights if not one.pinned]
+    return loose + [f"adapter {one.source}@{one.revision}" for one in adapters if not one.pinned]
 
 
 def _image(settings: Settings, facts: Catalog, role: str, image_id: str, repository: str, tag: str) -> ImageRef:
@@ -110,3 +137,10 @@ def _image(settings: Settings, facts: Catalog, role: str, image_id: str, reposit
 
 def _weight_set(hub_id: str, revision: str | None, size: int) -> WeightSet:
     return WeightSet(hub_id, revision or "main", pinned=revision is not None and revision != "main", size_bytes=size)
+
+
+def _adapter_set(name: str, written: str) -> AdapterSet:
+    if written.startswith("gs://"):
+        return AdapterSet(name, written, "", pinned=True)
+    source, _, revision = written.partition("@")
+    return AdapterSet(name, source, revision or "main", pinned=revision not in ("", "main"))

@@ -8,7 +8,7 @@ from typing import Any
 
 from infra.catalog import Accelerator, Architecture, Model, Recipe
 from infra.errors import Fault
-from infra.planning.artifacts import ImageRef, RepositoryPlan, StagingPlan, WeightSet
+from infra.planning.artifacts import AdapterSet, ImageRef, RepositoryPlan, StagingPlan, WeightSet
 from infra.planning.cost.estimate import CostEstimate
 from infra.planning.cost.price_lines import MONTH_H
 from infra.planning.memory.budget import MemoryBudget
@@ -48,6 +48,8 @@ class Plan:
     """By role: serving, staging, gateway."""
     weights: tuple[WeightSet, ...]
     """The model, then its assistant where one is used."""
+    adapters: tuple[AdapterSet, ...]
+    """The LoRA adapters, each a model of its own in /v1/models."""
     staging: StagingPlan | None
     """The job that copies the weights; None if the stack fills no bucket of its own."""
     repository: RepositoryPlan

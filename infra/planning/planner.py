@@ -8,7 +8,8 @@ from typing import Any
 
 from infra.catalog import Accelerator, Assistant, Catalog, Model, Profile, catalog
 from infra.errors import Findings, SettingsError
-from infra.planning.artifacts import RepositoryPlan, StagingPlan, images_of, unpinned, weights_of
+from infra.planning.artifacts import RepositoryPlan, StagingPlan, adapters_of, images_of, unpinned, weights_of
+from infra.planning.checks.adapter_checks import adapter_notes, check_adapters
 from infra.planning.checks.combination import check_combination, check_idle_devices
 from infra.planning.checks.ignored import profile_without_effect, without_effect
 from infra.planning.checks.notes import (
@@ -93,6 +94,7 @@ class _PlanningRun:
             self.settings, self.accelerator, self.names, self.place.region, facts, self.platform.images
         )
         self.weights = weights_of(self.settings, self.model, self.assistant, facts)
+        self.adapters = adapters_of(self.settings)
         self.staging = StagingPlan() if self.settings.weights.staged else None
         workload = self.settings.workload
         self.workload_tokens = min(workload.prompt_tokens + workload.output_tokens, self.settings.serving.max_model_len)
@@ -145,6 +147,7 @@ class _PlanningRun:
             labels=own_labels(self.stack, settings),
             images=self.images,
             weights=self.weights,
+            adapters=self.adapters,
             staging=self.staging,
             repository=RepositoryPlan(),
             server=server,
@@ -213,6 +216,7 @@ class _PlanningRun:
 
     def _command(self, server: Server) -> Command:
         folder, from_hub = server.hosting.weights_folder, self.settings.weights.from_hub
+        adapters = {one.name: one.source if from_hub else f"{folder}/{one.prefix}" for one in self.adapters}
         paths = [weights.hub_id if from_hub else f"{folder}/{weights.prefix}" for weights in self.weights]
         return command_of(
             self.settings,
@@ -222,6 +226,7 @@ class _PlanningRun:
             image=self.images["serving"].upstream,
             revision=self.weights[0].revision,
             assistant_revision=self.weights[1].revision if len(paths) > 1 else None,
+            adapter_paths=adapters,
         )
 
     def _cost(self, speed: SpeedEstimate, deployment: Deployment) -> CostEstimate:
@@ -250,8 +255,9 @@ class _PlanningRun:
             self.platform.check_place(settings, self.accelerator, self.place)
             + self.platform.findings(draft, deployment)
             + check_combination(settings, server, self.assistant, without_metrics=self.platform.without_metrics)
+            + check_adapters(settings, server, self.adapters)
             + check_image(settings, self.accelerator)
-            + check_pins(settings, unpinned(self.images, self.weights))
+            + check_pins(settings, unpinned(self.images, self.weights, self.adapters))
             + Findings(warnings=in_vain)
         )
 
@@ -268,7 +274,7 @@ class _PlanningRun:
     ) -> Iterator[str]:
         """Yield what a reader should know beside the numbers."""
         settings, server = self.settings, draft.server
-        yield from pins_note(settings, unpinned(self.images, self.weights))
+        yield from pins_note(settings, unpinned(self.images, self.weights, self.adapters))
         if settings.serving.max_num_seqs is not None:
             origin = draft.origins["serving.maxNumSeqs"]
             yield from idle_note(server, self._knee(server).max_num_seqs, model, origin)
@@ -277,6 +283,7 @@ class _PlanningRun:
         yield from self.accelerator.notes
         yield from template_note(settings, self.accelerator)
         yield from vision_note(settings)
+        yield from adapter_notes(settings, server)
         yield from access_notes(settings, self.model) if self.accelerator.deployable else ()
         plain = capacity_of(replace(server, kv_cache_dtype="auto"), memory.kv_bytes_per_device)
         yield from kv_dtype_note(server, capacity.tokens, plain.tokens)

@@ -11,6 +11,10 @@ ON_RTX = ("gemma-4-31b-it", "rtx-pro-6000")
 
 SETTINGS: Mapping[str, tuple[Case, ...]] = {
     "Settings that cannot be read": (
+        written(
+            "an adapter without a repository", 2, ("serving.adapters.tone",), "gemma4:serving: {adapters: {tone: tone}}"
+        ),
+        written("a rank that vLLM does not take", 2, ("serving.adapterRank",), "gemma4:serving: {adapterRank: 12}"),
         written("a misspelt group", 2, ("servin",), "gemma4:servin: {maxModelLen: 4096}", meant="serving"),
         written(
             "a misspelt key",
@@ -222,6 +226,58 @@ SETTINGS: Mapping[str, tuple[Case, ...]] = {
         ),
     ),
     "Settings that cannot work": (
+        written(
+            "adapters on TPU",
+            3,
+            ("serving.adapters",),
+            "gemma4:serving: {adapters: {tone: my-org/tone-lora}}",
+            pair=ON_TPU,
+        ),
+        written(
+            "adapters that a streaming server could not read",
+            3,
+            ("weights.access",),
+            """
+            gemma4:serving: {adapters: {tone: my-org/tone-lora}}
+            gemma4:weights: {access: stream}
+            """,
+        ),
+        written(
+            "a commit of an adapter that the server would not download",
+            3,
+            ("serving.adapters.tone",),
+            """
+            gemma4:serving: {adapters: {tone: my-org/tone-lora@0123abc}}
+            gemma4:weights: {source: huggingface}
+            """,
+        ),
+        written(
+            "an adapter in another bucket than the existing one",
+            3,
+            ("serving.adapters.tone",),
+            """
+            gemma4:serving: {adapters: {tone: gs://training/tone-lora}}
+            gemma4:weights: {source: existing, bucket: my-weights}
+            """,
+        ),
+        written(
+            "more drafts than a step takes with adapters",
+            3,
+            ("serving.maxNumBatchedTokens",),
+            """
+            gemma4:serving:
+              adapters: {tone: my-org/tone-lora}
+              maxNumSeqs: 128
+              maxNumBatchedTokens: 400
+              speculation: {method: ngram}
+            """,
+        ),
+        written(
+            "adapters that callers may load",
+            3,
+            ("serving.env.VLLM_ALLOW_RUNTIME_LORA_UPDATING",),
+            'gemma4:serving: {env: {VLLM_ALLOW_RUNTIME_LORA_UPDATING: "1"}}',
+        ),
         written("a region without the GPU", 3, ("region",), "gemma4:region: europe-north1"),
         written("a zone without the slice", 3, ("tpu.zone",), "gemma4:tpu: {zone: us-west1-a}", pair=ON_TPU),
         written(
@@ -372,6 +428,13 @@ SETTINGS: Mapping[str, tuple[Case, ...]] = {
         ),
     ),
     "Settings that may work": (
+        written(
+            "more slots than adapters",
+            0,
+            ("serving.adapterSlots",),
+            "gemma4:serving: {adapters: {tone: my-org/tone-lora}, adapterSlots: 4}",
+        ),
+        written("slots without adapters", 0, ("serving.adapterSlots",), "gemma4:serving: {adapterSlots: 4}"),
         written("a region by invitation", 0, ("region",), "gemma4:region: us-central1"),
         written(
             "fewer requests let in than run at once",

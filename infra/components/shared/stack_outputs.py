@@ -35,6 +35,7 @@ def stack_outputs(plan: Plan, foundation: Foundation, url: pulumi.Output[str], w
     return {
         "url": url,
         "model": model,
+        "adapters": [one.name for one in plan.adapters],
         "curl": curl,
         "python": python,
         "predictedKvTokens": plan.capacity.tokens,

@@ -1,7 +1,8 @@
 """Whether a server fits its devices, and how many tokens its KV cache holds.
 
 Read in this order: `kv_blocks` (how a device's cache is cut into blocks), `kv_cache` (how many tokens the blocks hold:
-vLLM's own arithmetic), `footprint` (what weights and programs take before any cache), `budget` (what is left for the
+vLLM's own arithmetic), `footprint` (what weights and programs take before any cache), `adapter_memory` (what LoRA adapters
+take beside them), `budget` (what is left for the
 cache, with the error of each part), `verdict` (fits, tight or refused, and why), `alternatives` (what would fit instead).
 """
 

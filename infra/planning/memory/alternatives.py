@@ -34,6 +34,8 @@ def with_other_settings(server: Server) -> Iterator[Neighbour]:
         yield {"serving.kvCacheDtype": "fp8"}, replace(server, kv_cache_dtype="fp8")
     if server.implementation.programs_outside_share:
         return
+    if server.adapter_slots > 1:
+        yield {"serving.adapterSlots": 1}, replace(server, adapter_slots=1)
     if server.gpu_memory_utilization < _HIGHEST_UTILIZATION:
         fuller = replace(server, gpu_memory_utilization=_HIGHEST_UTILIZATION)
         yield {"serving.gpuMemoryUtilization": _HIGHEST_UTILIZATION}, fuller
@@ -48,14 +50,16 @@ def on_other_accelerators(server: Server) -> Iterator[Neighbour]:
     for accelerator in catalog().accelerators.values():
         offered = accelerator.deployable or not server.accelerator.deployable
         divides = tensor_parallel_fault(server.architecture, accelerator.devices) is None
-        if offered and divides and accelerator.id != server.accelerator.id:
+        adapted = not server.adapters or implementation_of(accelerator).serves_adapters
+        if offered and divides and adapted and accelerator.id != server.accelerator.id:
             moved = _moved(server, accelerator)
             yield {"accelerator": accelerator.id, **_changes(server, moved)}, moved
 
 
 def with_other_models(server: Server) -> Iterator[Neighbour]:
-    """Yield the server with the same model in its other format, then with smaller models, the largest first."""
-    smaller = [row for row in catalog().models.values() if _size(row) < _size(server.model)]
+    """Yield the server with the same model in its other format, then with smaller models, the largest first: none of those
+    where there are adapters, which fit one architecture."""
+    smaller = [row for row in catalog().models.values() if _size(row) < _size(server.model) and not server.adapters]
     for model in (*siblings(server.model), *sorted(smaller, key=_size, reverse=True)):
         quantization = "none" if catalog().weight_formats[model.weight_format].quantized else server.quantization
         changed = replace(server, model=model, quantization=quantization, cpu_offload_gib=0.0)

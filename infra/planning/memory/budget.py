@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass, replace
 
 from infra.catalog import GIB
+from infra.planning.memory.adapter_memory import adapter_bytes, adapters_in_host_memory
 from infra.planning.memory.footprint import (
     assistant_bytes,
     error_origin,
@@ -36,6 +37,8 @@ class MemoryBudget:
     """Resident on the device, without the assistant and without what is offloaded."""
     assistant_bytes: float
     """The MTP drafter; 0 without one."""
+    adapter_bytes: float
+    """The slots of LoRA adapters; 0 where none is served."""
     offloaded_bytes: float
     """Weights that stay in host memory."""
     overhead: Band
@@ -68,7 +71,8 @@ def device_budget(server: Server) -> MemoryBudget:
     loaded = loaded_weights(server)
     offloaded = min(server.cpu_offload_gib * GIB, offloadable_bytes(server))
     weights = Band(*(max(0.0, end - offloaded) for end in (loaded.low, loaded.mid, loaded.high)))
-    assistant = assistant_bytes(server)
+    assistant, adapters = assistant_bytes(server), adapter_bytes(server)
+    beside = assistant + adapters
     outside = server.implementation.programs_outside_share
     overhead = Band.exactly(0.0) if outside else gpu_overhead(server)
     return MemoryBudget(
@@ -76,16 +80,17 @@ def device_budget(server: Server) -> MemoryBudget:
         cap_bytes=cap,
         weights=weights,
         assistant_bytes=assistant,
+        adapter_bytes=adapters,
         offloaded_bytes=offloaded,
         overhead=overhead,
         kv=Band(
-            cap - weights.high - assistant - overhead.high,
-            cap - weights.mid - assistant - overhead.mid,
-            cap - weights.low - assistant - overhead.low,
+            cap - weights.high - beside - overhead.high,
+            cap - weights.mid - beside - overhead.mid,
+            cap - weights.low - beside - overhead.low,
         ),
         construction_peak=None if outside else Band.total([weights, Band.exactly(loading_extra_bytes(server))]),
         programs=tpu_programs(server) if outside else None,
-        host=host_memory(server, offloaded),
+        host=Band.total([host_memory(server, offloaded), adapters_in_host_memory(server)]),
         error_origin=error_origin(server),
     )
 

@@ -181,8 +181,9 @@ def _peak_fault(budget: MemoryBudget, peak: Band, after: str) -> Fault:
 def _kv_fault(server: Server, budget: MemoryBudget, needed: int, after: str) -> Fault:
     consequence = f"vLLM would load the weights and then stop{after}."
     if budget.kv.high <= 0:
+        taken = budget.weights.mid + budget.assistant_bytes + budget.adapter_bytes + budget.overhead.mid
         fact = (
-            f"{_gib(budget.weights.mid + budget.assistant_bytes + budget.overhead.mid)} of weights and overhead leave "
+            f"{_gib(taken)} of weights and overhead leave "
             f"nothing for the KV cache of the {_gib(budget.cap_bytes)} that vLLM may use on each device."
         )
         return Fault("accelerator", fact, consequence)

@@ -44,6 +44,10 @@ def plan_data(plan: Plan, resources: ResourceList | None = None) -> form.PlanDat
                 form.WeightsData(hub_id=w.hub_id, revision=w.revision, pinned=w.pinned, bytes=w.size_bytes)
                 for w in plan.weights
             ],
+            adapters=[
+                form.AdapterData(name=a.name, source=a.source, revision=a.revision, pinned=a.pinned)
+                for a in plan.adapters
+            ],
         ),
         accelerator=form.AcceleratorData(
             id=plan.accelerator.id,
@@ -116,6 +120,7 @@ def _memory(plan: Plan) -> form.MemoryData:
         cap_bytes=round(memory.cap_bytes),
         weights_bytes=_whole(memory.weights),
         assistant_bytes=round(memory.assistant_bytes),
+        adapter_bytes=round(memory.adapter_bytes),
         offloaded_bytes=round(memory.offloaded_bytes),
         overhead_bytes=_whole(memory.overhead),
         kv_bytes_per_device=_whole(memory.kv),

@@ -63,6 +63,15 @@ class WeightsData(Data):
     bytes: Number = Field(description="size of the files")
 
 
+class AdapterData(Data):
+    """A LoRA adapter that the server serves beside its model."""
+
+    name: str = Field(description="the model name by which requests ask for it")
+    source: str = Field(description="repository on Hugging Face, or folder of a bucket as gs://")
+    revision: str = Field(description="commit, or a branch where nothing is pinned; empty for a folder of a bucket")
+    pinned: bool = Field(description="whether it is the same tomorrow: a commit, or a folder of a bucket")
+
+
 class ModelData(Data):
     """What is served."""
 
@@ -71,6 +80,7 @@ class ModelData(Data):
     title: str = Field(description="for reading")
     weight_format: str = Field(description="`bf16` or `w4a16`")
     weights: list[WeightsData] = Field(description="what is loaded")
+    adapters: list[AdapterData] = Field(description="LoRA adapters, each served under its own name")
 
 
 class AcceleratorData(Data):
@@ -103,6 +113,7 @@ class MemoryData(Data):
     cap_bytes: int = Field(description="what vLLM may plan with: device memory times utilization")
     weights_bytes: BandData = Field(description="resident on one device, without drafter and without what is offloaded")
     assistant_bytes: int = Field(description="the MTP drafter; 0 without one")
+    adapter_bytes: int = Field(description="room for LoRA adapters on one device; 0 where none is served")
     offloaded_bytes: int = Field(description="weights of one device kept in host memory")
     overhead_bytes: BandData = Field(
         description="runtime, activations, graphs; 0 on TPU, where it is outside the share"

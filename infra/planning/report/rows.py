@@ -44,6 +44,7 @@ def plan_rows(plan: Plan) -> list[Row]:
         return [("Memory", list(_memory_of_refused(plan))), ("Basis", list(_basis(plan)))]
     return [
         ("Fits", list(_fits(plan))),
+        *([("Adapters", [_adapters(plan)])] if plan.adapters else []),
         ("Capacity", list(_capacity(plan))),
         ("Speed", list(_speed(plan))),
         ("Start", list(_start(plan))),
@@ -130,6 +131,7 @@ def _spent(plan: Plan) -> Iterator[str]:
     memory = plan.memory
     parts = [f"weights {_gib(memory.weights.mid)}"]
     parts += [f"assistant {_gib(memory.assistant_bytes)}"] if memory.assistant_bytes else []
+    parts += [f"adapters {_gib(memory.adapter_bytes)}"] if memory.adapter_bytes else []
     parts += [f"overhead {_gib(memory.overhead.mid)}"] if memory.overhead.mid else []
     share = plan.settings.serving.gpu_memory_utilization
     offloaded = f"; {_gib(memory.offloaded_bytes)} GiB of weights in host memory" if memory.offloaded_bytes else ""
@@ -138,6 +140,11 @@ def _spent(plan: Plan) -> Iterator[str]:
         yield f"compiled programs ≈ {_gib(memory.programs.mid)} of the {_gib(memory.outside_bytes)} GiB outside that share"
     if memory.construction_peak is not None:
         yield f"loading peaks at ≈ {_gib(memory.construction_peak.mid)} of {_gib(memory.device_bytes)} GiB"
+
+
+def _adapters(plan: Plan) -> str:
+    names, server = ", ".join(one.name for one in plan.adapters), plan.server
+    return f"{names}: {counted(server.adapter_slots, 'slot')} on each device, up to rank {server.adapter_rank}"
 
 
 def _capacity(plan: Plan) -> Iterator[str]:

@@ -52,14 +52,16 @@ def command_of(
     image: str,
     revision: str,
     assistant_revision: str | None = None,
+    adapter_paths: Mapping[str, str] | None = None,
 ) -> Command:
     """Spell out argv and environment of `server`, and hash them.
 
-    `weights_path` and `assistant_path` are where the server finds the checkpoints. The revisions are part of these paths
-    where the checkpoints were staged, and flags of their own where the server downloads them.
+    `weights_path` and `assistant_path` are where the server finds the checkpoints, `adapter_paths` where it finds the LoRA
+    adapters, by name. The revisions are part of these paths where the checkpoints were staged, and flags of their own where
+    the server downloads them.
     """
     drafting = _speculative_config(settings, server, assistant_path, assistant_revision)
-    planned = planned_flags(settings, server, drafting=drafting, revision=revision)
+    planned = planned_flags(settings, server, drafting=drafting, revision=revision, adapters=adapter_paths)
     typed = {normal_spelling(flag): value for flag, value in settings.vllm_args.items()}
     argv = ["vllm", "serve", weights_path]
     for flag, value in {**{flag: value for flag, value in planned.items() if flag not in typed}, **typed}.items():
@@ -110,7 +112,12 @@ The specification's hash depends on the order: another one would restart every s
 
 
 def planned_flags(
-    settings: Settings, server: Server, *, drafting: Mapping[str, Any] | None, revision: str
+    settings: Settings,
+    server: Server,
+    *,
+    drafting: Mapping[str, Any] | None,
+    revision: str,
+    adapters: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return every flag that the command may carry with its value, None where the flag is left out.
 
@@ -140,6 +147,11 @@ def planned_flags(
         "--model-loader-extra-config": (
             {"concurrency": 16, "memory_limit": server.streamer_limit_bytes} if server.streamed else None
         ),
+        "--enable-lora": True if adapters else None,
+        "--lora-modules": tuple(f"{name}={path}" for name, path in (adapters or {}).items()) or None,
+        "--max-lora-rank": server.adapter_rank or None,
+        "--max-loras": server.adapter_slots or None,
+        "--max-cpu-loras": max(server.adapters, server.adapter_slots) or None,
     }
     return {flag: flags[flag] for flag in (*FLAG_ORDER, *(flag for flag in flags if flag not in FLAG_ORDER))}
 

@@ -33,6 +33,8 @@ class Implementation:
     """The most tokens that its encoder makes of an image; None: as many as serving.visionTokens says."""
     tools_template: str | None
     """Where its image holds the template for tool calls; None where that is not known."""
+    serves_adapters: bool
+    """Whether it serves LoRA adapters of Gemma 4."""
     uses_cuda: bool
     """Whether the container chooses a CUDA driver library before the server starts."""
     eager_starts_sooner: bool
@@ -76,6 +78,7 @@ CUDA = Implementation(
     most_image_tokens=None,
     # As their recipe has it; reported by several users, not seen in v0.32.0.
     tools_template="/vllm-workspace/examples/tool_chat_template_gemma4.jinja",
+    serves_adapters=True,
     uses_cuda=True,
     eager_starts_sooner=True,
     batched_tokens=((0, 2048), (70, 8192)),
@@ -101,6 +104,8 @@ TPU_INFERENCE = Implementation(
     splits_media=False,
     most_image_tokens=280,
     tools_template=None,
+    # Gemma 4 runs on JAX there, whose loader makes no LoRA manager, and the compilation asserts that there is one.
+    serves_adapters=False,
     uses_cuda=False,
     eager_starts_sooner=False,
     batched_tokens=((0, 4096),),  # as in all published recipes

@@ -22,6 +22,9 @@ IMAGE_TOKENS = 280
 STREAMER_BYTES = 4_000_000_000
 """What the weights' streamer may buffer; its own default of 40 GB is more than an L4 instance has."""
 
+USUAL_ADAPTER_SLOTS = 8
+"""The most adapters that get a slot each on the device where serving.adapterSlots says nothing."""
+
 Quantization = Literal["none", "fp8"]
 Drafting = Literal["none", "ngram", "mtp"]
 
@@ -57,6 +60,12 @@ class Server:
     cpu_offload_gib: float = 0.0
     """Weights kept in host memory, GiB a device."""
     enforce_eager: bool = False
+    adapters: int = 0
+    """LoRA adapters that it serves; 0: none, and no room is set aside for any."""
+    adapter_slots: int = 0
+    """Adapters that lie on the device at once."""
+    adapter_rank: int = 0
+    """The largest rank of an adapter, for which each slot has room."""
     text_only: bool = False
     """Whether no modality but text is served, so that none is profiled."""
     logged_weights_gib: float | None = None
@@ -143,10 +152,18 @@ def server_of(
         speculative_tokens=serving.speculation.tokens or drafts,
         cpu_offload_gib=serving.cpu_offload_gb,
         enforce_eager=serving.enforce_eager,
+        adapters=len(serving.adapters),
+        adapter_slots=_adapter_slots(settings),
+        adapter_rank=serving.adapter_rank if serving.adapters else 0,
         text_only=not (modalities.image or modalities.audio or modalities.video),
         load_format=load_format(settings, hosting),
         hosting=hosting,
     )
+
+
+def _adapter_slots(settings: Settings) -> int:
+    serving = settings.serving
+    return (serving.adapter_slots or min(len(serving.adapters), USUAL_ADAPTER_SLOTS)) if serving.adapters else 0
 
 
 def load_format(settings: Settings, hosting: Hosting) -> str:

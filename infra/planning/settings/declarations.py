@@ -30,6 +30,10 @@ SECRET_KEY = "hfToken"  # noqa: S105 the name of a setting
 Provisioning = Literal["flex-start", "spot", "on-demand"]
 VisionTokens = Literal[70, 140, 280, 560, 1120]
 """Budgets that Gemma 4's image processor knows."""
+AdapterRank = Literal[1, 8, 16, 32, 64, 128, 256, 320, 512]
+"""What vLLM 0.32 and 0.33 take for --max-lora-rank."""
+MOST_ADAPTERS = 64
+"""The most that serving.adapters and serving.adapterSlots take."""
 
 
 def _read_by(parse: Callable[[str], object]) -> AfterValidator:
@@ -101,6 +105,15 @@ TemplatePath = Annotated[
     str,
     _matching(
         r"tools|(/[A-Za-z0-9_][A-Za-z0-9_.+@-]*)+", "/templates/tools.jinja (absolute, without blanks), or tools"
+    ),
+]
+AdapterName = Annotated[str, _matching(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}", "support-tone")]
+AdapterSource = Annotated[
+    str,
+    _matching(
+        r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*(@[A-Za-z0-9_][A-Za-z0-9._-]{0,63})?"
+        r"|gs://[a-z0-9][a-z0-9._-]{1,61}[a-z0-9](/[A-Za-z0-9_=][A-Za-z0-9._=-]*)+",
+        "my-org/support-tone-lora@0123abc or gs://my-bucket/adapters/support-tone",
     ),
 ]
 BucketName = Annotated[str, _matching(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]", "my-project-gemma-weights")]
@@ -299,6 +312,30 @@ class ServingSettings(Group):
         "How safetensors files are read when the streamer does not; lazy maps them, slow over a mounted bucket.",
         "prefetch",
         flag="--safetensors-load-strategy",
+    )
+    adapters: dict[AdapterName, AdapterSource] = setting(
+        {},
+        "LoRA adapters of the model (GPU), by the name under which requests ask for them: a repository on Hugging Face, "
+        "with @ and a commit, or a folder of a bucket. Each adapter is a model of its own beside the base in /v1/models.",
+        {"support-tone": "my-org/support-tone-lora@0123abc"},
+        max_length=MOST_ADAPTERS,
+        flag="--lora-modules",
+        owns=("--enable-lora", "--max-cpu-loras"),
+    )
+    adapter_rank: Annotated[AdapterRank, BeforeValidator(_whole)] = setting(
+        16,
+        "Largest rank of an adapter: memory is set aside for so much, whatever the adapters' own ranks.",
+        32,
+        flag="--max-lora-rank",
+    )
+    adapter_slots: int | None = setting(
+        None,
+        "Adapters that stay on the device and may share a batch; requests for others wait. Default: one for each adapter, "
+        "at most 8.",
+        2,
+        ge=1,
+        le=MOST_ADAPTERS,
+        flag="--max-loras",
     )
     cuda_compatibility: Literal["auto", "always", "never"] = setting(
         "auto",

@@ -40,7 +40,7 @@ class TestARefusalOrWarning:
         data = plan_of(case).data
         known = {path for path, _ in known_paths()}
         for fault in (*data["refusals"], *data["warnings"]):
-            assert fault["key"] in known or fault["key"].startswith(("vllmArgs.", "serving.env."))
+            assert fault["key"] in known or fault["key"].startswith(("vllmArgs.", "serving.env.", "serving.adapters."))
 
     def test_a_refusal_and_a_warning_stand_in_the_text_and_in_the_comment(self, gemma4: Command) -> None:
         write_stack(

@@ -1,0 +1,90 @@
+"""The room that LoRA adapters take: what vLLM's own layers were counted to hold, and how it grows and is shared out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from infra.catalog import BF16_BYTES, catalog
+from infra.planning.memory.adapter_memory import adapter_bytes, adapters_in_host_memory, numbers_per_rank
+from infra.planning.memory.alternatives import on_other_accelerators, with_other_models, with_other_settings
+from infra.planning.memory.budget import device_budget
+from infra.planning.server.implementations import implementation_of
+from infra.planning.server.server import Server
+
+COUNTED = {"e2b": 105_332_736, "e4b": 155_516_928, "12b": 264_503_296, "26b-a4b": 2_676_449_280, "31b": 494_469_120}
+"""Bytes of lora_a_stacked and lora_b_stacked over all layers that vLLM 0.32.0's LoRAModelManager wraps, for 2 slots of rank
+16 in bf16: each architecture built from its published configuration on PyTorch's meta device, 2026-11-22."""
+
+
+def server(architecture: str = "12b", **changes: object) -> Server:
+    model = next(row for row in catalog().models.values() if row.architecture == architecture)
+    adapted = Server(
+        model=model,
+        accelerator=catalog().accelerators["rtx-pro-6000"],
+        vllm_version="0.32.0",
+        tensor_parallel=1,
+        max_model_len=4096,
+        max_num_seqs=16,
+        max_num_batched_tokens=2048,
+        gpu_memory_utilization=0.9,
+        async_scheduling=True,
+        adapters=2,
+        adapter_slots=2,
+        adapter_rank=16,
+    )
+    return replace(adapted, **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("architecture", catalog().architectures)
+def test_the_room_is_what_vllms_layers_were_counted_to_hold(architecture: str) -> None:
+    assert adapter_bytes(server(architecture)) == COUNTED[architecture]
+
+
+@pytest.mark.parametrize("architecture", catalog().architectures)
+def test_more_devices_need_less_each_and_more_in_all(architecture: str) -> None:
+    row = catalog().architectures[architecture]
+    alone, shared = numbers_per_rank(row, 1), numbers_per_rank(row, 2)
+    assert alone / 2 < shared < alone
+
+
+def test_no_adapter_takes_no_room() -> None:
+    none = device_budget(server(adapters=0, adapter_slots=0, adapter_rank=0))
+    assert none.adapter_bytes == 0
+    assert adapters_in_host_memory(server(adapters=0)).high == 0
+
+
+def test_the_room_comes_out_of_the_kv_cache() -> None:
+    with_room, without = device_budget(server()), device_budget(server(adapters=0, adapter_slots=0, adapter_rank=0))
+    assert with_room.adapter_bytes == COUNTED["12b"]
+    for end in ("low", "mid", "high"):
+        assert getattr(without.kv, end) - getattr(with_room.kv, end) == pytest.approx(COUNTED["12b"])
+
+
+def test_the_host_keeps_every_adapter_also_those_without_a_slot() -> None:
+    few, many = (adapters_in_host_memory(server(adapters=count)) for count in (2, 8))
+    assert many.high == 4 * few.high
+    assert few.high == COUNTED["12b"]
+
+
+def test_experts_are_in_the_hosts_band_only_at_its_end() -> None:
+    band, mixture = adapters_in_host_memory(server("26b-a4b")), catalog().architectures["26b-a4b"]
+    assert mixture.experts is not None
+    per_expert = 3 * (mixture.hidden_size + mixture.experts.intermediate_size)
+    experts = 2 * 16 * BF16_BYTES * mixture.layers * mixture.experts.count * per_expert
+    assert band.high - band.mid >= experts
+    assert band.mid < 0.1 * band.high
+
+
+class TestWhatWouldFitInstead:
+    def test_serves_the_adapters_too(self) -> None:
+        machines = [other.accelerator for _, other in on_other_accelerators(server())]
+        assert machines
+        assert all(implementation_of(machine).serves_adapters for machine in machines)
+        assert {other.architecture.id for _, other in with_other_models(server())} == {"12b"}
+
+    def test_may_have_one_slot_only(self) -> None:
+        offered = [other for settings, other in with_other_settings(server()) if "serving.adapterSlots" in settings]
+        assert [other.adapter_slots for other in offered] == [1]
+        assert device_budget(offered[0]).adapter_bytes == COUNTED["12b"] / 2
