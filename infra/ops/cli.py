@@ -239,22 +239,34 @@ def recommend(
         raise typer.Exit(REFUSED)
 
 
-@app.command(epilog=_examples("status l4"))
-def status(stack: Stack, as_json: AsJson = False) -> None:
+@app.command(epilog=_examples("status l4", "status l4 --as-row >> my-runs.jsonl", "scorecard my-runs.jsonl"))
+def status(
+    stack: Stack,
+    as_json: AsJson = False,
+    as_row: Annotated[
+        bool,
+        typer.Option("--as-row", help="Print the measured memory, speed and first token as rows for gemma4 scorecard."),
+    ] = False,
+) -> None:
     """Show what the last check measured.
 
     Beside the predictions: first token, tokens a second, KV cache, vLLM version. Reads the stack's state, wakes nothing.
     """
-    from infra.ops.commands.status import show_status
+    from infra.ops.commands.status import print_rows, show_status
 
-    show_status(stack, as_json=as_json)
+    if as_json and as_row:
+        raise SettingsError.of("--as-row", "cannot be combined with --json.", fix="Choose one of them.")
+    if as_row:
+        print_rows(stack)
+    else:
+        show_status(stack, as_json=as_json)
 
 
-@app.command(epilog=_examples("scorecard", "scorecard my-runs.json", "scorecard my-runs.json --json | jq .sets"))
+@app.command(epilog=_examples("scorecard", "scorecard my-runs.jsonl", "scorecard my-runs.jsonl --json | jq .sets"))
 def scorecard(
     file: Annotated[
         str | None,
-        typer.Argument(help="Rows of published runs as JSON; default: those that ship with this program."),
+        typer.Argument(help="Rows of runs as JSON, or one row a line; default: those that ship with this program."),
     ] = None,
     as_json: AsJson = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print docs/scorecard.md.")] = False,

@@ -177,6 +177,7 @@ class CheckRow(Data):
     name: str = Field(description="of the resource")
     url: str = Field(description="where it asked")
     spec: str = Field(description="hash of the specification that was checked")
+    at: str = Field(description="moment of the check by the state's own record; empty where it has none")
     result: dict[str, Any] = Field(
         description="what it measured, as the check wrote it: `vllm_version`, `ready_s`, `ttft_s`, `tokens_per_second` and "
         "so on; or `skipped`, the reason why nothing was asked"

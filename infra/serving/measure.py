@@ -14,6 +14,8 @@ from infra.serving.stream import Timing
 MEASURED_TOKENS = 64
 _TEMPLATE_TOKENS = 16  # what the chat template adds to a prompt, about
 _FIRST_GUESS = 4.0  # tokens a random word
+CAME_AT_ONCE = "the stream arrived in one piece, so tokens/s includes the prompt: a proxy in between buffers it"
+"""The note of a check whose tokens a second are those of the whole request."""
 
 
 @dataclass
@@ -63,7 +65,7 @@ def tokens_per_second(timing: Timing) -> tuple[float, Notes]:
     if timing.decode_tokens_per_second is not None:
         return timing.decode_tokens_per_second, ()
     whole = timing.output_tokens / timing.total_s if timing.total_s > 0 else 0.0
-    return whole, ("the stream arrived in one piece, so tokens/s includes the prompt: a proxy in between buffers it",)
+    return whole, (CAME_AT_ONCE,)
 
 
 def kv_cache(client: ServingClient, expected: CheckExpectation) -> tuple[int | None, Notes]:

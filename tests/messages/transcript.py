@@ -35,7 +35,7 @@ def _section(case: Case) -> Iterator[str]:
         yield f"`Pulumi.x.yaml` is a {case.place}.\n"
     elif case.file is not None:
         text = ascii(case.file) if isinstance(case.file, bytes) else case.file.rstrip("\n")
-        yield f"`{case.place}`:\n\n```yaml"
+        yield f"`{case.place}`:\n\n```{case.place.rpartition('.')[2]}"
         yield from (_shortened(printable(line)) for line in text.split("\n"))
         yield "```\n"
     answer = plan_of(case) if case.is_warned else answer_to(case)

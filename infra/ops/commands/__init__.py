@@ -4,7 +4,7 @@
 `recommend`       a need: what could serve it, ranked
 `catalog_lists`   the models and the machines that there are
 `explain`         a setting; `explain_terms` finds models, machines and flags, `glossary` holds the words
-`status`          what the last serving check measured
+`status`          what the last serving check measured; `own_runs` writes it as rows for the scorecard
 `scorecard`       runs that others published, beside their predictions
 `pin`             images and checkpoints, fixed to what they are now
 """

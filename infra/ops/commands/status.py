@@ -6,11 +6,13 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from infra.errors import Gemma4Error
+from infra.ops.commands.own_runs import rows_of_check
 from infra.ops.plan_inputs import plan_stack, project_root
 from infra.ops.terminal.json_output import print_json
 from infra.planning.plan import Plan
@@ -26,15 +28,53 @@ def show_status(stack: str, *, as_json: bool) -> None:
     """Print the checks in the stack's state. Raises Gemma4Error where there is no state to read."""
     root = project_root()
     plan = plan_stack(stack, root=root).plan
-    exported = export(root, stack)
-    try:
-        found = checks_in(exported)
-        if as_json:
-            print_json({"stack": stack, "plannedSpec": plan.command.spec_hash, "checks": found})
-        elif not found:
-            print(f"{stack}: nothing has been checked yet; deploy it with: pulumi up -s {stack}")
-        for check in [] if as_json else found:
+    found = _read_checks(stack, root)
+    if as_json:
+        print_json({"stack": stack, "plannedSpec": plan.command.spec_hash, "checks": found})
+    elif not found:
+        print(f"{stack}: nothing has been checked yet; deploy it with: pulumi up -s {stack}")
+    for check in [] if as_json else found:
+        with _readable(stack):
             _show(plan, check)
+
+
+def print_rows(stack: str) -> None:
+    """Print the checks in the stack's state as rows for `gemma4 scorecard`, one a line. Raises Gemma4Error where no check is
+    one of the server that the files here plan."""
+    root = project_root()
+    plan = plan_stack(stack, root=root).plan
+    found = _read_checks(stack, root)
+    rows: list[str] = []
+    for check in found:
+        if "skipped" in check["result"]:
+            print(f"{check['name']}: not checked: {check['result']['skipped']}", file=sys.stderr)
+        elif check["spec"] != plan.command.spec_hash:
+            print(
+                f"{check['name']}: was a check of {check['spec']}, and the files here plan {plan.command.spec_hash}: its "
+                f"flags are not known here. Run: pulumi up -s {stack}",
+                file=sys.stderr,
+            )
+        else:
+            with _readable(stack):
+                rows += rows_of_check(plan, check)
+    if not rows:
+        raise Gemma4Error(
+            f"{stack}: no check of what is planned here; deploy it, which checks it: pulumi up -s {stack}"
+        )
+    print("\n".join(rows))
+
+
+def _read_checks(stack: str, root: Path) -> list[dict[str, Any]]:
+    exported = export(root, stack)
+    with _readable(stack):
+        return checks_in(exported)
+
+
+@contextmanager
+def _readable(stack: str) -> Iterator[None]:
+    """Say of a check that another version wrote that it cannot be read. Raises Gemma4Error."""
+    try:
+        yield
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise Gemma4Error(
             f"the state of {stack} holds a check that this version cannot read ({type(error).__name__}: {error}), so there "
@@ -43,13 +83,14 @@ def show_status(stack: str, *, as_json: bool) -> None:
 
 
 def checks_in(exported: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return name, URL, served specification and result of every serving check in an exported state."""
+    """Return name, URL, served specification, moment and result of every serving check in an exported state."""
     resources = (exported.get("deployment") or {}).get("resources") or []
     return [
         {
             "name": resource["urn"].rsplit("::", 1)[-1],
             "url": f"{outputs['url']}{outputs['path']}",
             "spec": outputs["expected"]["spec_hash"],
+            "at": resource.get("modified") or resource.get("created") or "",
             "result": outputs["result"],
         }
         for resource in resources

@@ -29,7 +29,8 @@ compared with what its source published. None of these runs was made by this pro
 _FORM = """## Rows of your own
 
 A file is JSON: an object with the lists `memory`, `speed`, `first_token`, `start` and `verdicts`, each of which may be
-missing, or one list of rows. A key that is not known is refused.
+missing, or one list of rows, or one row a line. `gemma4 status l4 --as-row` prints the last serving check of a stack as such
+lines, to be added to a file with `>>`. A key that is not known is refused.
 
 | key | meaning |
 |---|---|

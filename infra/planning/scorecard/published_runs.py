@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
 
 from infra.catalog import Device, catalog
 from infra.catalog.file_reader import DATA
@@ -38,38 +39,38 @@ class _FileRow(BaseModel):
 class PublishedFigures(_FileRow):
     """What a run was measured to have: bytes in GiB of one device, rates of all requests together."""
 
-    tokens: int | None = Field(None, ge=0)
+    tokens: int | None = Field(None, ge=0, examples=[723484])
     """The "KV cache size" that vLLM logs."""
     concurrency: float | None = Field(None, ge=0)
     kv_gib: float | None = None
     """Negative where a start died for want of it."""
     weights_gib: float | None = Field(None, gt=0)
     outcome: Literal["boots", "dies"] | None = None
-    tokens_per_second: float | None = Field(None, gt=0)
-    first_token_ms: float | None = Field(None, gt=0)
+    tokens_per_second: float | None = Field(None, gt=0, examples=[48.3])
+    first_token_ms: float | None = Field(None, gt=0, examples=[110.0])
 
 
 class PublishedRun(_FileRow):
     """A row of what memory, speed or first token was measured: machine, model and flags of one run."""
 
-    id: str = Field(min_length=1)
+    id: str = Field(min_length=1, examples=["my-l4-1"])
     what: Literal["memory", "speed", "first_token"]
-    model: str
-    hardware: str = Field(min_length=1)
+    model: str = Field(examples=["gemma-4-e2b-it"])
+    hardware: str = Field(min_length=1, examples=["l4"])
     """A catalog id, or any name of a machine that the row describes."""
-    backend: Device = Field(strict=False)
+    backend: Device = Field(strict=False, examples=["gpu"])
     devices: int = Field(1, ge=1)
     """Devices that share the model."""
-    device_memory_gib: float | None = Field(None, gt=0)
-    bandwidth_gb_s: float | None = Field(None, gt=0)
+    device_memory_gib: float | None = Field(None, gt=0, examples=[21.96])
+    bandwidth_gb_s: float | None = Field(None, gt=0, examples=[300.0])
     """Of one device, 10^9 bytes/s."""
-    flops_tf_s: float | None = Field(None, gt=0)
+    flops_tf_s: float | None = Field(None, gt=0, examples=[121.0])
     """Of one device at bf16, 10^12 operations/s."""
     vllm: str | None = None
-    max_model_len: int | None = Field(None, ge=1)
+    max_model_len: int | None = Field(None, ge=1, examples=[8192])
     max_num_seqs: int | None = Field(None, ge=1)
     max_num_batched_tokens: int | None = Field(None, ge=1)
-    gpu_memory_utilization: float | None = Field(None, gt=0, le=1)
+    gpu_memory_utilization: float | None = Field(None, gt=0, le=1, examples=[0.9])
     kv_cache_dtype: str | None = None
     quantization: str | None = None
     block_size: int | None = Field(None, ge=1)
@@ -81,13 +82,13 @@ class PublishedRun(_FileRow):
     speculative_tokens: int | None = Field(None, ge=1)
     weights_gib_given: float | None = Field(None, gt=0)
     """Logged size of the weights on one device: the checkpoint is not in the catalog, so its size is not predicted."""
-    running: int | None = Field(None, ge=1)
+    running: int | None = Field(None, ge=1, examples=[8])
     """Requests that ran at once."""
-    prompt_tokens: int | None = Field(None, ge=1)
-    output_tokens: int | None = Field(None, ge=1)
-    prompts: Literal["new", "cached"] | None = None
+    prompt_tokens: int | None = Field(None, ge=1, examples=[1024])
+    output_tokens: int | None = Field(None, ge=1, examples=[128])
+    prompts: Literal["new", "cached"] | None = Field(None, examples=["new"])
     """Whether the rate pays for the prompts."""
-    published: PublishedFigures
+    published: PublishedFigures = Field(examples=[{"tokens": 723484}])
     end_to_end: bool | None = None
     """False: only the tokens that the given KV bytes hold are compared, since the run's flags are not all known."""
     target: bool | None = None
@@ -145,27 +146,48 @@ def read_runs(path: Path) -> list[tuple[str, FileRow]]:
 
 
 def _parsed(path: Path) -> Any:
+    """Return what a file holds: one JSON value, or the list of those that stand one a line."""
     try:
-        return json.loads(path.read_text("utf-8"))
+        text = path.read_text("utf-8")
+        try:
+            return json.loads(text)
+        except ValueError:
+            lines = [line for line in text.splitlines() if line.strip()]
+            if len(lines) < 2 or not all(line.lstrip().startswith("{") for line in lines):
+                raise
+            return [_line(number, line) for number, line in enumerate(lines, start=1)]
     except FileNotFoundError:
         fact = "there is no such file."
-    except (OSError, UnicodeDecodeError, ValueError) as error:  # a path that no file can have is a ValueError too
+    except OSError as error:
+        fact = f"cannot be read: {(error.strerror or str(error)).lower()}."
+    except ValueError as error:  # a path that no file can have is one too
         fact = f"cannot be read as JSON: {error}."
     except RecursionError:
         fact = "cannot be read as JSON: it is nested too deeply."
     raise SettingsError.of(
-        str(path), fact, fix="Start from rows that ship: gemma4 scorecard --json, docs/scorecard.md."
+        str(path),
+        fact,
+        fix="docs/scorecard.md says what a file of rows may hold; infra/catalog/published_runs.json is one.",
     )
+
+
+def _line(number: int, line: str) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError as error:
+        raise ValueError(f"row {number}: {error}") from None
 
 
 def _rows_of(found: Any, path: str) -> Iterator[tuple[str, Any]]:
     """Yield the list that each row belongs to, and the row as it stands in the file."""
+    if isinstance(found, dict) and "published" in found:  # a single row
+        found = [found]
     if isinstance(found, list):
         yield from ((_list_of(row), row) for row in found)
         return
     if not isinstance(found, dict):
         fix = f"Write an object with the lists {', '.join(_LISTS)}, or one list of rows."
-        raise SettingsError.of(path, f"holds a {type(found).__name__}, not rows.", fix=fix)
+        raise SettingsError.of(path, f"holds {_shown(found)}, not rows.", fix=fix)
     for name, rows in found.items():
         if name == "about":
             continue
@@ -173,7 +195,7 @@ def _rows_of(found: Any, path: str) -> Iterator[tuple[str, Any]]:
             hint = did_you_mean(name, _LISTS) or f"Known: about, {', '.join(_LISTS)}."
             raise SettingsError.of(name, f"is not a list of rows that {path} may hold.", fix=hint)
         if not isinstance(rows, list):
-            raise SettingsError.of(name, f"holds a {type(rows).__name__} instead of a list of rows.")
+            raise SettingsError.of(name, f"is {_shown(rows)} instead of a list of rows.", fix="Write rows in brackets.")
         yield from ((name, row) for row in rows)
 
 
@@ -220,14 +242,16 @@ def _faults(name: str, form: type[BaseModel], error: ValidationError) -> Iterato
     for detail in error.errors(include_url=False, include_context=False):
         *group, key = [str(part) for part in detail["loc"]]
         where = ".".join([name, *group, key])
+        known = (PublishedFigures if group == ["published"] else form).model_fields
         if detail["type"] == "extra_forbidden":
-            known = (PublishedFigures if group == ["published"] else form).model_fields
             hint = did_you_mean(key, known) or f"Known: {', '.join(known)}."
             yield Fault(where, "is not a key of such a row.", "What it says would not be counted.", hint)
         elif detail["type"] == "missing":
-            yield Fault(where, "is missing.", "Without it nothing can be predicted for this row.")
+            yield Fault(where, "is missing.", "Without it nothing can be predicted for this row.", _example(known, key))
         else:
-            yield Fault(where, f"is {_shown(detail['input'])}: {_lower(detail['msg'])}.")
+            fact = f"is {_shown(detail['input'])}: {detail['msg'][:1].lower()}{detail['msg'][1:]}."
+            fix = _example(known, key) or f"Leave {key} out, or mend it as the message says."
+            yield Fault(where, fact, "The row cannot be read.", fix)
 
 
 def _wanting(name: str, kind: str, row: FileRow) -> Iterator[Fault]:
@@ -260,9 +284,10 @@ def _wanting(name: str, kind: str, row: FileRow) -> Iterator[Fault]:
         needed |= {"prompt_tokens": row.prompt_tokens, "published.first_token_ms": row.published.first_token_ms}
     for key, value in needed.items():
         if value is None:
-            yield Fault(
-                f"{name}.{key}", "is missing.", f"A row of {kind} on {row.hardware} cannot be predicted without it."
-            )
+            lost = f"A row of {kind} on {row.hardware} cannot be predicted without it."
+            group, _, inner = key.rpartition(".")
+            fields = (PublishedFigures if group else PublishedRun).model_fields
+            yield Fault(f"{name}.{key}", "is missing.", lost, _example(fields, inner))
 
 
 def _unknown_words(name: str, row: PublishedRun) -> Iterator[Fault]:
@@ -294,5 +319,7 @@ def _shown(value: object) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-def _lower(text: str) -> str:
-    return text[:1].lower() + text[1:]
+def _example(fields: Mapping[str, FieldInfo], key: str) -> str:
+    """Return a sentence with a value that a key may have; empty where none is known."""
+    examples = fields[key].examples if key in fields else None
+    return f'Write for example "{key}": {json.dumps(examples[0])}.' if examples else ""

@@ -11,7 +11,8 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from infra.catalog import Device
+from infra.catalog import Device, catalog
+from infra.planning.memory.kv_cache import find_model
 from infra.planning.scorecard.predict import ComparedFigure, ComparedRow
 from infra.planning.scorecard.published_runs import FileRow, PublishedRun
 
@@ -156,7 +157,9 @@ SETS: Mapping[str, Belongs] = {
     "  RTX PRO 6000": _claimed(_RATE, _RTX),
     "  v6e": _claimed(_RATE, _V6E),
     "speed with MTP": _claimed(_RATE, lambda run: run.speculation == "mtp"),
-    "speed of the mixture of experts": _claimed(_RATE, lambda run: "26b" in run.model.lower()),
+    "speed of the mixture of experts": _claimed(
+        _RATE, lambda run: catalog().architectures[find_model(run.model).architecture].experts is not None
+    ),
     "speed on other CUDA machines": _claimed(_RATE, lambda run: run.backend is Device.GPU and not _target(run)),
     "speed on other TPUs": _claimed(_RATE, lambda run: run.backend is Device.TPU and not _target(run)),
     "first token": _claimed(("first_token_ms",)),

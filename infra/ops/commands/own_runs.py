@@ -1,0 +1,77 @@
+"""Rows for `gemma4 scorecard` from the serving checks of a stack: the flags of the plan, and what the check measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from infra.planning.plan import Plan
+from infra.planning.scorecard.published_runs import PublishedRun
+from infra.serving.expectation import CheckResult
+from infra.serving.measure import CAME_AT_ONCE
+
+
+def rows_of_check(plan: Plan, check: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a check's rows of memory, speed and first token, each a line of JSON; `check` as `status.checks_in` returns it.
+
+    Its server must be the one that is planned: the flags are those of the plan.
+    """
+    result = CheckResult.model_validate(check["result"])
+    when = check["at"][:19] or check["spec"]
+    described = {**_description(plan), "vllm": result.vllm_version.partition("+")[0] or plan.server.vllm_version}
+    notes = [*_left_out(plan), *result.notes]
+    prompt_tokens = result.prompt_tokens or plan.settings.workload.prompt_tokens
+    shape = {"running": 1, "prompt_tokens": prompt_tokens, "output_tokens": result.output_tokens}
+    cached = CAME_AT_ONCE not in result.notes  # the rate begins at the first token
+    memory = {"published": {"tokens": result.kv_tokens, "outcome": "boots"}, "end_to_end": True}
+    speed = {"prompts": "cached" if cached else "new", "published": {"tokens_per_second": result.tokens_per_second}}
+    first_token = {"published": {"first_token_ms": 1000 * result.ttft_s}}
+    network = "the network is in it, the prediction is without"
+    for what, measured, said in (
+        ("memory", memory, notes),
+        ("speed", {**shape, **speed}, notes),
+        ("first_token", {**shape, **first_token}, [network, *notes]),
+    ):
+        row = {
+            "id": f"{plan.stack}-{check['name']}-{when}-{what}",
+            "what": what,
+            **described,
+            **measured,
+            "note": "; ".join(said) or None,
+            "source": f"serving check of {check['url']}",
+        }
+        kept = PublishedRun.model_validate(row).model_dump(mode="json", exclude_unset=True, exclude_none=True)
+        yield json.dumps(kept)
+
+
+def _description(plan: Plan) -> dict[str, Any]:
+    """Return machine, model and flags of the planned server, every default named."""
+    server, machine = plan.server, plan.accelerator
+    return {
+        "model": plan.model.id,
+        "hardware": machine.id,
+        "backend": machine.device.value,
+        "devices": server.tensor_parallel,
+        "device_memory_gib": machine.device_memory_gib,
+        "bandwidth_gb_s": machine.bandwidth / 1e9,
+        "flops_tf_s": machine.flops / 1e12,
+        "max_model_len": server.max_model_len,
+        "max_num_seqs": server.max_num_seqs,
+        "max_num_batched_tokens": server.max_num_batched_tokens,
+        "gpu_memory_utilization": server.gpu_memory_utilization,
+        "kv_cache_dtype": server.kv_cache_dtype,
+        "quantization": server.quantization,
+        "block_size": server.block_size,
+        "cpu_offload_gib": server.cpu_offload_gib,
+        "enforce_eager": server.enforce_eager,
+        "async_scheduling": server.async_scheduling,
+        "text_only": server.text_only,
+        "speculation": server.speculation,
+        "speculative_tokens": server.speculative_tokens or None,
+    }
+
+
+def _left_out(plan: Plan) -> Iterator[str]:
+    if plan.settings.vllm_args:
+        yield f"further flags, which no prediction counts: {' '.join(plan.settings.vllm_args)}"
