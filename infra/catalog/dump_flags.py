@@ -1,6 +1,6 @@
-"""Writes vllm_flags.json anew from a real vLLM: run it with the Python of an environment that has vLLM installed.
+"""Writes the flag table of one vLLM version from a real vLLM: run it with the Python of an environment that has it.
 
-    python infra/catalog/dump_flags.py > infra/catalog/vllm_flags.json
+    python infra/catalog/dump_flags.py > infra/catalog/vllm_flags-0.33.0.json
 
 Nothing in this program imports it. The type of a flag is found by trying values on vLLM's own parser, because most of
 its type functions are anonymous; which values it looks up only while starting is read from its registries.
@@ -9,12 +9,17 @@ its type functions are anonymous; which values it looks up only while starting i
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import datetime as dt
+import importlib
 import json
 import sys
+from types import ModuleType
 from typing import Any
 
+CLI_ARGS = ("vllm.entrypoints.common.cli_args", "vllm.entrypoints.launchers.cli_args")
+"""Where the arguments of the server are declared: since 0.33, and in 0.32."""
 MISSING = object()
 HELP = {"-h", "--help"}
 
@@ -22,15 +27,13 @@ HELP = {"-h", "--help"}
 def main() -> None:
     """Print the table as JSON, one flag a line, so that the change of a version is a readable diff."""
     import vllm  # type: ignore[import-not-found]
-    from vllm.entrypoints.launchers.cli_args import make_arg_parser  # type: ignore[import-not-found]
-    from vllm.utils.argparse_utils import FlexibleArgumentParser  # type: ignore[import-not-found]
 
-    parser = make_arg_parser(FlexibleArgumentParser(prog="vllm serve"))
+    parser = serve_parser()
     version = vllm.__version__.partition("+")[0]
     head = {
         "version": version,
         "source": {
-            "where": f"argument parser and registries of vLLM {version} itself, CPU build",
+            "where": f"argument parser and registries of vLLM {version} itself, run on its CPU platform",
             "read": dt.date.today().isoformat(),
             "confidence": "exact",
         },
@@ -41,29 +44,52 @@ def main() -> None:
     sys.stdout.write(text)
 
 
+def serve_parser() -> argparse.ArgumentParser:
+    """Return the parser of `vllm serve`. Raises ImportError where this vLLM keeps it in none of the known modules."""
+    from vllm.utils.argparse_utils import FlexibleArgumentParser  # type: ignore[import-not-found]
+
+    return cli_args().make_arg_parser(FlexibleArgumentParser(prog="vllm serve"))  # type: ignore[no-any-return]
+
+
+def cli_args() -> ModuleType:
+    """Return vLLM's module with the arguments of its server. Raises ImportError where it is in none of the known places."""
+    for name in CLI_ARGS:
+        with contextlib.suppress(ModuleNotFoundError):
+            return importlib.import_module(name)
+    raise ImportError(
+        f"This vLLM has none of {', '.join(CLI_ARGS)}: find its make_arg_parser, and add the module here."
+    )
+
+
 def _registries() -> dict[str, list[str]]:
     from vllm.model_executor.layers.quantization import QUANTIZATION_METHODS  # type: ignore[import-not-found]
     from vllm.model_executor.model_loader import _LOAD_FORMAT_TO_MODEL_LOADER  # type: ignore[import-not-found]
     from vllm.reasoning import ReasoningParserManager  # type: ignore[import-not-found]
     from vllm.tool_parsers import ToolParserManager  # type: ignore[import-not-found]
 
-    return {
+    names = {
         "--tool-call-parser": sorted(ToolParserManager.list_registered()),
         "--reasoning-parser": sorted(ReasoningParserManager.list_registered()),
         "--load-format": sorted(_LOAD_FORMAT_TO_MODEL_LOADER),
         "--quantization": sorted(QUANTIZATION_METHODS),
     }
+    with contextlib.suppress(ImportError):  # until 0.32 the parser itself has them, as choices
+        from vllm.config.cache import KV_CACHE_DTYPES  # type: ignore[import-not-found]
+
+        names["--kv-cache-dtype"] = sorted(KV_CACHE_DTYPES)
+    return names
 
 
 def _row(parser: argparse.ArgumentParser, action: argparse.Action) -> dict[str, Any]:
-    long = [spelling for spelling in action.option_strings if spelling.startswith("--")]
-    name = next(spelling for spelling in long if not spelling.startswith("--no-"))
-    negative = next((spelling for spelling in long if spelling == f"--no-{name[2:]}"), None)
+    # What the parser takes: since 0.33 an action hides its --no- spellings, which still work.
+    spellings = [spelling for spelling, taken in parser._option_string_actions.items() if taken is action]
+    name = next(spelling for spelling in spellings if spelling.startswith("--") and not spelling.startswith("--no-"))
+    negatives = [spelling for spelling in spellings if _switches_off(parser, action, spelling)]
     simple = isinstance(action.default, str | int | float | bool) and action.default != argparse.SUPPRESS
     row: dict[str, Any] = {
         "name": name,
-        "aliases": [spelling for spelling in action.option_strings if spelling not in (name, negative)],
-        "negative": negative,
+        "aliases": [spelling for spelling in spellings if spelling not in (name, *negatives)],
+        "negatives": negatives,
         "kind": _kind(parser, action),
         "members": sorted(_members(action.type)),
         "choices": [str(choice) for choice in action.choices if choice is not None] if action.choices else None,
@@ -73,6 +99,15 @@ def _row(parser: argparse.ArgumentParser, action: argparse.Action) -> dict[str, 
         "deprecated": "deprecated" in (action.help or "").lower()[:40] or "Deprecated" in type(action).__name__,
     }
     return {key: value for key, value in row.items() if value not in (None, [], False)}
+
+
+def _switches_off(parser: argparse.ArgumentParser, action: argparse.Action, spelling: str) -> bool:
+    """Return whether a spelling of a switch means the contrary of its name: asked of the action itself."""
+    if not isinstance(action, argparse.BooleanOptionalAction):
+        return False
+    answer = argparse.Namespace()
+    action(parser, answer, [], spelling)
+    return getattr(answer, action.dest) is False
 
 
 def _kind(parser: argparse.ArgumentParser, action: argparse.Action) -> str:

@@ -20,8 +20,8 @@ class Flag:
     name: str
     kind: Kind
     aliases: tuple[str, ...] = ()
-    negative: str | None = None
-    """The `--no-` twin that switches it off."""
+    negatives: tuple[str, ...] = ()
+    """The twins that switch it off: `--no-…`, and since 0.33 `--disable-…` of `--enable-…` and the reverse."""
     choices: tuple[str, ...] = ()
     members: tuple[str, ...] = ()
     """The keys of an object; empty where they are free."""
@@ -35,7 +35,7 @@ class Flag:
 
     @property
     def spellings(self) -> tuple[str, ...]:
-        return (self.name, *self.aliases, *((self.negative,) if self.negative else ()))
+        return (self.name, *self.aliases, *self.negatives)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The flags of `vllm serve` in the pinned version: which exist, what they take, and what replaced those that were removed.
+"""The flags of `vllm serve`, a table for each version on file: which exist, what they take, what replaced removed ones.
 
 A wrong flag is cheap to find here and dear to find later: vLLM refuses it only when the machine is running, and unknown
 names of parsers, load formats and quantization methods only while it loads. Abbreviations, which vLLM takes, are refused.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -16,7 +16,9 @@ from typing import Any
 
 from infra.catalog.file_reader import DATA
 from infra.catalog.flag_values import Flag, member_problem, value_problem
+from infra.catalog.loader import catalog
 from infra.catalog.schema import Source
+from infra.catalog.versions import version_numbers
 from infra.errors import CatalogError
 from infra.suggestions import similar
 
@@ -33,6 +35,12 @@ REMOVED: Mapping[str, str] = {
     "--use-v2-block-manager": "Leave it out: there is only one block manager now.",
 }
 """Flags of older versions that vLLM 0.32 calls unrecognized (each tried on its parser), with what to write instead."""
+
+TABLES: Mapping[str, Path] = {
+    path.stem.removeprefix("vllm_flags-"): path
+    for path in sorted(DATA.glob("vllm_flags-*.json"), key=lambda path: version_numbers(path.stem))
+}
+"""The file of each version's flags, oldest version first."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +99,10 @@ class FlagTable:
             return Problem(
                 "has its value in the name.", self._stops(), f"Write {_bare(written).replace('=', ': ', 1)}."
             )
+        if elsewhere := [version for version in TABLES if version != self.version and flag_table(version).find(key)]:
+            when = _when(self.version, elsewhere)
+            fix = REMOVED.get(key, "Leave it out, or name an image of that version under images.serving.")
+            return Problem(f"is a flag of vLLM {when}, not of {self.version}.", self._stops(), fix)
         if key in REMOVED:
             return Problem(f"is no longer a flag in vLLM {self.version}.", self._stops(), REMOVED[key])
         longer = sorted(spelling for spelling in self._by_spelling if spelling.startswith(key))
@@ -121,9 +133,9 @@ class FlagTable:
             ]
         if value:
             return []
-        if written == flag.negative:
+        if written in flag.negatives:
             return [Problem("negates twice.", self._stops(), f"Write {name}: true.")]
-        if flag.negative is None:
+        if not flag.negatives:
             return [Problem("cannot be switched off.", self._stops(), "Leave it out: off is the default.")]
         return []
 
@@ -144,10 +156,16 @@ class FlagTable:
         return {spelling: flag for flag in self.flags.values() for spelling in flag.spellings}
 
 
+def flag_table(version: str | None = None) -> FlagTable:
+    """Return the flags of a version of vLLM, of the nearest one on file for others, and of the default images for None."""
+    wanted = version_numbers(version or catalog().images["gpu"].vllm_version or "")
+    older = [known for known in TABLES if version_numbers(known)[:2] <= wanted[:2]]
+    return _table(older[-1] if older else next(iter(TABLES)))
+
+
 @cache
-def flag_table() -> FlagTable:
-    """Return the table of the vLLM version that the default images carry."""
-    return read_flags(DATA / "vllm_flags.json")
+def _table(version: str) -> FlagTable:
+    return read_flags(TABLES[version])
 
 
 def read_flags(path: Path) -> FlagTable:
@@ -170,6 +188,13 @@ def normal_spelling(spelling: str) -> str:
         return spelling
     key, dot, path = spelling.removeprefix("--").partition(".")
     return f"--{key.replace('_', '-')}{dot}{path}"
+
+
+def _when(version: str, elsewhere: Sequence[str]) -> str:
+    """Return since or until which version a flag exists that `version` lacks; `elsewhere` has it, oldest first."""
+    numbers = version_numbers(version)
+    earlier = [known for known in elsewhere if version_numbers(known) < numbers]
+    return f"{earlier[-1]} and before" if earlier else f"{elsewhere[0]} and later"
 
 
 def _bare(spelling: str) -> str:

@@ -346,6 +346,8 @@ class Image(Row):
     """Registry path without tag, e.g. vllm/vllm-openai (Docker Hub) or gcr.io/…"""
     tag: str
     vllm_version: str | None = None
+    newest_release: str | None = None
+    """The newest version of vLLM that was on the package index for this kind of device on the source's day."""
     source: Source
 
 

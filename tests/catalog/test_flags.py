@@ -10,15 +10,16 @@ from typing import Any
 
 import pytest
 
-from infra.catalog.flags import REMOVED, flag_table, read_flags
+from infra.catalog.flag_values import Flag
+from infra.catalog.flags import REMOVED, TABLES, FlagTable, flag_table, read_flags
 from infra.errors import CatalogError
 
-TABLE = flag_table()
+TABLE, NEWER = flag_table("0.32.0"), flag_table("0.33.0")
 
 
-def problem(spelling: str, value: Any) -> str:
+def problem(spelling: str, value: Any, table: FlagTable = TABLE) -> str:
     """The one problem of a flag, as a user reads it."""
-    problems = TABLE.check(spelling, value)
+    problems = table.check(spelling, value)
     assert len(problems) == 1
     return str(problems[0])
 
@@ -30,11 +31,12 @@ class TestTheTable:
         assert sum(len(flag.spellings) for flag in TABLE.flags.values()) == 428
 
     def test_a_flag_is_found_by_each_of_its_spellings(self) -> None:
-        for flag in TABLE.flags.values():
-            for spelling in flag.spellings:
-                assert TABLE.find(spelling) is flag
-                assert TABLE.main_spelling(spelling) == flag.name
-            assert TABLE.find(flag.name.removeprefix("--").replace("-", "_")) is flag
+        for table in (TABLE, NEWER):
+            for flag in table.flags.values():
+                for spelling in flag.spellings:
+                    assert table.find(spelling) is flag
+                    assert table.main_spelling(spelling) == flag.name
+                assert table.find(flag.name.removeprefix("--").replace("-", "_")) is flag
 
     def test_a_default_is_a_value_that_passes(self) -> None:
         defaults = {flag.name: flag.default for flag in TABLE.flags.values() if flag.default not in (None, "", False)}
@@ -47,13 +49,89 @@ class TestTheTable:
         assert "runai_streamer" in TABLE.values["--load-format"]
 
     def test_what_goes_in_the_next_version_is_marked(self) -> None:
-        deprecated = {flag.name for flag in TABLE.flags.values() if flag.deprecated}
-        assert deprecated == {"--disable-cascade-attn", "--log-config-file"}
+        deprecated = {"--disable-cascade-attn", "--log-config-file"}
+        assert {flag.name for flag in TABLE.flags.values() if flag.deprecated} == deprecated
+        assert {flag.name for flag in NEWER.flags.values() if flag.deprecated} == {*deprecated, "--mamba-cache-mode"}
 
     def test_a_malformed_file_is_an_error_of_the_catalog(self, tmp_path: Path) -> None:
         (tmp_path / "flags.json").write_text('{"version": "0.1", "flags": [{"nome": "--x"}], "values": {}}', "utf-8")
         with pytest.raises(CatalogError, match=r"flags\.json cannot be read"):
             read_flags(tmp_path / "flags.json")
+
+
+class TestVersions:
+    def test_each_file_is_of_the_version_in_its_name(self) -> None:
+        assert list(TABLES) == ["0.32.0", "0.33.0"]
+        for version in TABLES:
+            assert flag_table(version).version == version
+
+    @pytest.mark.parametrize(
+        ("asked", "table"),
+        [("0.19.0", "0.32.0"), ("0.31.1", "0.32.0"), ("0.32.1rc1", "0.32.0"), ("0.33", "0.33.0"), ("1.0", "0.33.0")],
+    )
+    def test_a_version_without_a_file_gets_the_nearest(self, asked: str, table: str) -> None:
+        assert flag_table(asked).version == table
+
+    def test_the_flags_that_only_one_version_has_are_these(self) -> None:
+        assert set(TABLE.flags) - set(NEWER.flags) == set()
+        assert set(NEWER.flags) - set(TABLE.flags) == {
+            *("--monokernel", "--reasoning-effort-map", "--sleep-mode-backend", "--watchdog-config"),
+        }
+
+    def test_the_flags_that_differ_beside_their_twins_are_these(self) -> None:
+        differing = {}
+        for name, old in TABLE.flags.items():
+            new = NEWER.flags[name]
+            changed = {field for field in Flag.__slots__ if getattr(old, field) != getattr(new, field)}
+            if changed - {"negatives"}:
+                differing[name] = changed
+        assert differing == {
+            "--attention-config": {"members"},
+            "--gdn-prefill-backend": {"choices"},
+            "--kernel-config": {"members"},
+            "--kv-cache-dtype": {"choices"},
+            "--mamba-cache-mode": {"default", "deprecated"},
+            "--moe-backend": {"choices"},
+            "--spec-method": {"choices"},
+            "--tool-strict-level": {"default", "optional"},
+        }
+
+    def test_since_0_33_what_enables_has_a_twin_that_disables_and_keeps_the_old_one(self) -> None:
+        for name, flag in NEWER.flags.items():
+            old = TABLE.flags.get(name)
+            expected = list(old.negatives if old else flag.negatives)
+            for begins, twin in (("--enable-", "--disable-"), ("--disable-", "--enable-")):
+                if expected and name.startswith(begins):
+                    expected.append(name.replace(begins, twin, 1))
+            assert list(flag.negatives) == expected
+        assert NEWER.check("disable-prefix-caching", True) == []
+        assert "negates twice" in problem("disable-prefix-caching", False, NEWER)
+
+    def test_no_spelling_of_the_older_version_is_unknown_to_the_newer(self) -> None:
+        """So that a command that is planned for one of the two starts the other as well."""
+        spellings = {spelling for flag in TABLE.flags.values() for spelling in flag.spellings}
+        assert {spelling for spelling in spellings if NEWER.find(spelling) is None} == set()
+
+    def test_a_flag_that_came_later_says_since_when(self) -> None:
+        said = problem("monokernel", True)
+        assert said.startswith("is a flag of vLLM 0.33.0 and later, not of 0.32.0.")
+        assert said.endswith("Leave it out, or name an image of that version under images.serving.")
+        assert "is a flag of vLLM 0.33.0 and later" in problem("disable-prefix-caching", True)
+        assert NEWER.check("monokernel", True) == []
+
+    def test_a_flag_that_is_gone_says_until_when(self) -> None:
+        gone = FlagTable("0.99.0", NEWER.flags.values(), NEWER.values, NEWER.source)
+        del gone.flags["--monokernel"]
+        said = problem("monokernel", True, gone)
+        assert said.startswith("is a flag of vLLM 0.33.0 and before, not of 0.99.0.")
+
+    def test_a_kv_type_is_refused_though_the_newer_parser_takes_any_word(self) -> None:
+        assert NEWER.flags["--kv-cache-dtype"].choices == ()
+        assert "would only notice while it starts" in problem("kv-cache-dtype", "fp9", NEWER)
+        assert NEWER.check("kv-cache-dtype", "fp8_e4m3") == []
+        assert set(NEWER.values["--kv-cache-dtype"]) - set(TABLE.flags["--kv-cache-dtype"].choices) == {
+            *("octave_k3v3", "octave_k3v3_compact", "octave_k3v4"),
+        }
 
 
 class TestAccepted:
@@ -123,7 +201,8 @@ class TestUnknownFlags:
     @pytest.mark.parametrize("flag", REMOVED)
     def test_a_flag_of_older_versions_says_what_to_write_now(self, flag: str) -> None:
         assert TABLE.find(flag) is None
-        assert "is no longer a flag in vLLM 0.32.0." in problem(flag, 1)
+        came_back = flag == "--disable-log-requests"  # 0.33 has it again, as the twin of --enable-log-requests
+        assert ("is no longer a flag in vLLM 0.32.0." in problem(flag, 1)) is not came_back
         assert problem(flag, 1).endswith(REMOVED[flag])
 
     def test_all_flags_that_were_tried_and_gone_are_known_as_such(self) -> None:

@@ -24,7 +24,7 @@ from infra.catalog import (
     Source,
     catalog,
 )
-from infra.catalog.flags import flag_table
+from infra.catalog.flags import TABLES, flag_table
 from infra.image_names import parse_image_name
 from infra.planning.platforms.registry import platform_of
 from infra.planning.platforms.tpu.slices import regional
@@ -46,7 +46,7 @@ def sources() -> Iterator[tuple[str, Source]]:
     yield from ((quota.id, quota.source) for quota in CATALOG.quotas.values())
     yield from ((named(price), price.source) for price in CATALOG.prices)
     yield from ((recipe.id, recipe.source) for recipe in CATALOG.recipes)
-    yield "vllm_flags.json", flag_table().source
+    yield from ((f"vllm_flags-{version}.json", flag_table(version).source) for version in TABLES)
 
 
 class TestEveryFigureHasAnOrigin:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from infra.catalog.flags import TABLES
 from infra.components.tpu.slice_metadata import serving_spec
 from infra.errors import Fault, SettingsError
 from infra.image_names import parse_image_name, split_host
@@ -204,7 +205,7 @@ class TestWhatItHolds:
         warnings = about_image(one.warnings)
         assert len(warnings) == 1
         assert warnings[0].startswith(f"images.serving: vLLM {version} is outside what was compared: 0.19 to 0.33.")
-        assert f"Capacity is counted as {counted} does, flags are checked against 0.32.0" in warnings[0]
+        assert f"Capacity is counted as {counted} does, flags are checked against 0.33.0" in warnings[0]
         assert (one.server.vllm_version, one.server.image_version) == (counted, version)
         assert f"as vLLM {version} counts them" not in dict(plan_rows(one))["Capacity"][0]
 
@@ -222,6 +223,37 @@ class TestWhatItHolds:
         for one in (make_plan("test", L4), make_plan("test", TPU), plan("vllm/vllm-openai:v0.32.0")):
             assert not about_image(one.warnings)
             assert one.server.image_version == one.server.vllm_version == "0.32.0"
+
+    def test_every_version_with_a_flag_table_draws_no_word_on_a_gpu(self) -> None:
+        for version in TABLES:
+            one = plan(f"vllm/vllm-openai:v{version}")
+            assert not about_image(one.warnings)
+            assert not [note for note in one.notes if "Flags were checked" in note]
+            assert one.server.image_version == one.server.vllm_version == version
+            assert dict(plan_rows(one))["Capacity"][0].endswith(f"as vLLM {version} counts them")
+
+    def test_a_release_that_does_not_exist_for_a_tpu_is_warned_of(self) -> None:
+        assert about_image(plan("vllm/vllm-tpu:v0.33.0", TPU).warnings) == [
+            "images.serving: vLLM 0.33.0 is newer than the newest release for a TPU that was found: 0.32.0. Unless the image "
+            "is your own it cannot be pulled, and what a TPU does is planned as in 0.32.0. Name vllm/vllm-tpu:v0.32.0."
+        ]
+
+    def test_a_flag_that_only_the_image_s_version_has_is_taken_with_it_alone(self) -> None:
+        args: dict[str, Any] = {"vllmArgs": {"monokernel": True, "disable-fastapi-docs": True}}
+        assert "--monokernel" in plan("vllm/vllm-openai:v0.33.0", **args).command.argv
+        with pytest.raises(SettingsError, match=r"is a flag of vLLM 0\.33\.0 and later, not of 0\.32\.0"):
+            plan("vllm/vllm-openai:v0.32.0", **args)
+
+    def test_an_explicit_kv_type_must_be_the_compute_type_since_0_33(self) -> None:
+        kv: dict[str, Any] = {"serving": {"kvCacheDtype": "float16"}}
+        both: dict[str, Any] = {"serving": {"kvCacheDtype": "float16", "dtype": "float16"}}
+        assert not plan("vllm/vllm-openai:v0.32.0", **kv).refusals
+        refused = plan("vllm/vllm-openai:v0.33.0", **kv).refusals
+        assert [str(fault) for fault in refused] == [
+            "serving.kvCacheDtype: float16 is not the compute type, bfloat16. Since 0.33 vLLM refuses to start with it. "
+            "Leave it out, or write auto or bfloat16."
+        ]
+        assert not plan("vllm/vllm-openai:v0.33.0", **both).refusals
 
     @pytest.mark.parametrize(
         ("image", "base", "fact"),
@@ -258,18 +290,22 @@ class TestWhatItHolds:
         assert not plan("vllm/vllm-openai:v0.21.0", l31b, **mtp).refusals
         assert not plan("vllm/vllm-openai:v0.20.0", l31b).refusals
 
-    @pytest.mark.parametrize(("tag", "said"), [("v0.40.0", "0.40.0"), ("nightly", "no version")])
-    def test_a_flag_that_only_another_vllm_may_know_is_warned_of_not_refused(self, tag: str, said: str) -> None:
+    @pytest.mark.parametrize(
+        ("tag", "said", "table"), [("v0.40.0", "0.40.0", "0.33.0"), ("nightly", "no version", "0.32.0")]
+    )
+    def test_a_flag_that_only_another_vllm_may_know_is_warned_of_not_refused(
+        self, tag: str, said: str, table: str
+    ) -> None:
         args: dict[str, Any] = {"vllmArgs": {"brand-new": 1}}
         one = plan(f"vllm/vllm-openai:{tag}", **args)
         warned = [str(fault) for fault in one.warnings if fault.key == "vllmArgs.brand-new"]
         assert warned == [
-            f"vllmArgs.brand-new: is not a flag of vLLM 0.32.0. That is by the flags of vLLM 0.32.0; the image says {said}, "
+            f"vllmArgs.brand-new: is not a flag of vLLM {table}. That is by the flags of vLLM {table}; the image says {said}, "
             "and its own are not on file. If it is wrong there too, the server stops at its command line, after the machine is "
             "paid for. See vllm serve --help=all."
         ]
         assert one.command.argv[-9:-7] == ("--brand-new", "1")
-        for known in ("v0.32.0", "v0.32.0-cu129"):
+        for known in ("v0.32.0", "v0.32.0-cu129", "v0.33.0"):
             with pytest.raises(SettingsError, match="would stop at its command line"):
                 plan(f"vllm/vllm-openai:{known}", **args)
 

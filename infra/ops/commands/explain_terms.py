@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from infra.catalog import GIB, catalog
-from infra.catalog.flags import REMOVED, flag_table, normal_spelling
+from infra.catalog.flags import REMOVED, TABLES, flag_table, normal_spelling
 from infra.ops.commands.glossary import GLOSSARY, SYNONYMS
 from infra.planning.server.flag_owners import MANAGED_FLAGS
 from infra.planning.settings.paths import known_paths
@@ -47,10 +47,16 @@ def _catalog(word: str) -> dict[str, Any]:
 def _flag(word: str) -> dict[str, Any]:
     if not re.fullmatch(r"-{0,2}[A-Za-z][\w-]*", word) or ("-" not in word and "_" not in word):
         return {}
-    flag, key = flag_table().find(word), normal_spelling(word)
-    kind = f"a flag of vLLM {flag_table().version}"
-    if flag is None:
-        return {"meaning": f"Is no longer a flag. {REMOVED[key]}", "type": kind} if key in REMOVED else {}
+    key = normal_spelling(word)
+    found = {version: flag for version in TABLES if (flag := flag_table(version).find(word))}
+    if not found:
+        gone = {
+            "meaning": f"Is no longer a flag. {REMOVED.get(key)}",
+            "type": f"a flag before vLLM {next(iter(TABLES))}",
+        }
+        return gone if key in REMOVED else {}
+    kind = f"a flag of vLLM {' and '.join(found)}"
+    *_, flag = found.values()
     owner = MANAGED_FLAGS.get(flag.name, "")
     if owner.startswith("the "):
         return {"meaning": f"Set by {owner}; nothing here changes it.", "type": kind}

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from infra.catalog import Accelerator, Architecture, Assistant, Model, catalog
-from infra.catalog.flags import flag_table
+from infra.catalog.versions import minor_version, version_numbers
 from infra.errors import Fault, Findings
 from infra.planning.server.implementations import implementation_of
 from infra.planning.server.server import IMAGE_TOKENS, VIDEO_TOKENS, Server
-from infra.planning.server.user_flags import UNPLANNED_FLAGS, doubtful_arguments
+from infra.planning.server.user_flags import UNPLANNED_FLAGS, doubtful_arguments, serving_flags
 from infra.planning.settings.declarations import Settings
 from infra.planning.units import counted, read_usd
 
@@ -51,7 +51,7 @@ def check_idle_devices(settings: Settings, accelerator: Accelerator, usd_per_hou
     """Yield a warning where fewer devices share the model than are paid for; `usd_per_hour` is the price of all of them."""
     parallel, devices = settings.serving.tensor_parallel_size, accelerator.devices
     spreading = ("--data-parallel-size", "--pipeline-parallel-size")  # use the other devices, unplanned
-    spread = any(flag_table().main_spelling(written) in spreading for written in settings.vllm_args)
+    spread = any(serving_flags(settings).main_spelling(written) in spreading for written in settings.vllm_args)
     if parallel is None or parallel >= devices or spread:
         return
     idle = devices - parallel
@@ -73,7 +73,7 @@ def _engine(settings: Settings, server: Server, assistant: Assistant | None) -> 
         server.accelerator,
         server.image_version,
     )
-    if version is not None and _number(version) < _number(model.min_vllm):
+    if version is not None and version_numbers(version) < version_numbers(model.min_vllm):
         fact = f"vLLM {version} does not know {model.id}; {model.min_vllm} is the first that does."
         yield Fault(
             "images.serving",
@@ -86,12 +86,17 @@ def _engine(settings: Settings, server: Server, assistant: Assistant | None) -> 
         yield Fault(
             "serving.maxModelLen", fact, "vLLM would refuse to start.", f"Write at most {architecture.max_position}."
         )
-    if serving.speculation.method == "ngram" and serving.async_scheduling:
-        fact = "cannot be on with ngram speculation."
+    if serving.async_scheduling and not does.can_overlap(serving.speculation.method, server.vllm_version):
+        fact = f"cannot be on with ngram speculation under vLLM {server.vllm_version}."
         fix = "Leave serving.asyncScheduling out, or use serving.speculation.method: mtp."
         yield Fault("serving.asyncScheduling", fact, "vLLM would refuse to start.", fix)
     if serving.speculation.method == "mtp":
         yield from _assistant(model, assistant, version)
+    compute_type = "bfloat16" if serving.dtype == "auto" else serving.dtype  # the checkpoints say bfloat16
+    if serving.kv_cache_dtype in {"bfloat16", "float16"} - {compute_type} and minor_version(server.vllm_version) >= 33:
+        fact = f"{serving.kv_cache_dtype} is not the compute type, {compute_type}."
+        consequence = "Since 0.33 vLLM refuses to start with it."
+        yield Fault("serving.kvCacheDtype", fact, consequence, f"Leave it out, or write auto or {compute_type}.")
     quantized = server.weight_format.quantized
     if serving.quantization == "fp8" and (quantized or not does.quantizes_while_loading):
         why = (
@@ -132,7 +137,7 @@ def _assistant(model: Model, assistant: Assistant | None, version: str | None) -
     if assistant is None:
         fix = "Use ngram, or none."
         yield Fault(key, f"there is no MTP assistant for {model.id}.", "Nothing could draft.", fix)
-    elif version is not None and _number(version) < _number(assistant.min_vllm):
+    elif version is not None and version_numbers(version) < version_numbers(assistant.min_vllm):
         fact = f"vLLM {version} cannot use {assistant.hub_id}; {assistant.min_vllm} is the first that can."
         fix = "Use ngram, or none, or name a later image under images.serving."
         yield Fault(key, fact, "It would stop at the speculative configuration.", fix)
@@ -202,7 +207,7 @@ def _warnings(settings: Settings, accelerator: Accelerator, without_metrics: str
         yield Fault("serving.env.LD_LIBRARY_PATH", fact, consequence, fix)
     yield from doubtful_arguments(settings)
     for written in settings.vllm_args:
-        if (flag := flag_table().main_spelling(written)) in UNPLANNED_FLAGS:
+        if (flag := serving_flags(settings).main_spelling(written)) in UNPLANNED_FLAGS:
             fact = f"{flag} changes memory or devices in ways that this plan does not follow."
             fix = "Measure before you rely on the numbers above."
             yield Fault(f"vllmArgs.{written}", fact, "Capacity, speed and verdict are those without it.", fix)
@@ -210,7 +215,3 @@ def _warnings(settings: Settings, accelerator: Accelerator, without_metrics: str
             fact = "turns the server's metrics off."
             consequence = f"Nothing would show its load{without_metrics}."
             yield Fault(f"vllmArgs.{written}", fact, consequence, "Take it out.")
-
-
-def _number(version: str) -> tuple[int, ...]:
-    return tuple(int("".join(c for c in part if c.isdigit()) or 0) for part in version.split("rc")[0].split(".")[:3])

@@ -5,11 +5,11 @@ Nothing is asked of a registry. What surely fails is refused; what cannot be kno
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from infra.catalog import Accelerator, Device, catalog
 from infra.catalog.flags import flag_table
+from infra.catalog.versions import minor_version
 from infra.errors import Fault, Findings
 from infra.image_names import ImageName, parse_image_name
 from infra.planning.memory.kv_blocks import NEWEST, OLDEST
@@ -32,10 +32,10 @@ def check_image(settings: Settings, accelerator: Accelerator) -> Findings:
 
 def counted_version(image_version: str | None) -> str:
     """Return the version whose arithmetic stands for an image's: its own within what was compared, else the nearest such one,
-    and the flag table's where the image says none."""
+    and the default images' where the image says none."""
     if image_version is None:
         return flag_table().version
-    minor = _minor(image_version)
+    minor = minor_version(image_version)
     return image_version if OLDEST <= minor <= NEWEST else f"0.{min(max(minor, OLDEST), NEWEST)}"
 
 
@@ -49,8 +49,8 @@ def image_note(settings: Settings, names: Names, puller: str) -> Iterator[str]:
             f"The serving image is in project {name.project}: unless it is public, {puller} and whoever runs `pulumi up` "
             "need roles/artifactregistry.reader there."
         )
-    version, table = name.vllm_version, flag_table().version
-    if version is not None and version != table and OLDEST <= _minor(version) <= NEWEST:
+    version, table = name.vllm_version, flag_table(name.vllm_version).version
+    if version is not None and version != table and OLDEST <= minor_version(version) <= NEWEST:
         yield f"Flags were checked against vLLM {table}; the image says {version}, where some may be missing or new."
 
 
@@ -81,34 +81,36 @@ def _refusals(settings: Settings, name: ImageName, accelerator: Accelerator) -> 
 
 
 def _version_warnings(name: ImageName, accelerator: Accelerator) -> Iterator[Fault]:
-    table = flag_table().version
-    fitting = _published(accelerator.device)
+    version = name.vllm_version
+    table = flag_table(version).version
+    image = catalog().images[IMPLEMENTATIONS[accelerator.device].image]
+    fitting = f"{image.repository}:{image.tag}"
     if "vllm" not in name.path.rpartition("/")[2]:
         fact = "is not known to hold vLLM: its name does not say so."
         consequence = f"Flags, capacity and times are those of vLLM {table}, and without vLLM nothing would start."
-        yield Fault(_KEY, fact, consequence, f"Make sure that `vllm serve` runs in it, or use {fitting}:v{table}.")
+        yield Fault(_KEY, fact, consequence, f"Make sure that `vllm serve` runs in it, or use {fitting}.")
         return
-    version = name.vllm_version
     if version is None:
         said = f"the tag {name.tag}" if name.tag else "a digest alone" if name.digest else "a name without a tag"
         consequence = f"Flags, capacity and times are those of vLLM {table}, whatever the image holds."
-        fix = f"Name a release, for example {fitting}:v{table}{' before the digest' if name.digest else ''}."
+        fix = f"Name a release, for example {fitting}{' before the digest' if name.digest else ''}."
         yield Fault(_KEY, f"{said} does not say which version of vLLM it is.", consequence, fix)
-    elif not OLDEST <= _minor(version) <= NEWEST:
+    elif not OLDEST <= minor_version(version) <= NEWEST:
         fact = f"vLLM {version} is outside what was compared: 0.{OLDEST} to 0.{NEWEST}."
         consequence = (
             f"Capacity is counted as {counted_version(version)} does, flags are checked against {table}: a flag that is gone "
             "stops the server at its command line."
         )
-        yield Fault(_KEY, fact, consequence, f"Name {fitting}:v{table}, or read the release notes in between.")
+        yield Fault(_KEY, fact, consequence, f"Name {fitting}, or read the release notes in between.")
+    elif image.newest_release and minor_version(version) > minor_version(image.newest_release):
+        device, newest = accelerator.device.name, image.newest_release
+        fact = f"vLLM {version} is newer than the newest release for a {device} that was found: {newest}."
+        consequence = (
+            f"Unless the image is your own it cannot be pulled, and what a {device} does is planned as in {newest}."
+        )
+        yield Fault(_KEY, fact, consequence, f"Name {fitting}.")
 
 
 def _published(device: Device) -> str:
     """Return vLLM's own repository at Docker Hub with images for a kind of device."""
     return catalog().images[IMPLEMENTATIONS[device].image].repository
-
-
-def _minor(version: str) -> int:
-    """Return the second number of a version; every 1.x is newer than all of 0.x."""
-    major, minor = re.findall(r"\d+", version)[:2]
-    return 1000 * int(major) + int(minor)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from infra.catalog.flags import flag_table, normal_spelling
+from infra.catalog.flags import FlagTable, flag_table, normal_spelling
 from infra.planning.server.flag_owners import own_values
 from infra.planning.server.server import Server
 from infra.planning.settings.declarations import Settings
@@ -63,9 +63,9 @@ def command_of(
     drafting = _speculative_config(settings, server, assistant_path, assistant_revision)
     planned = planned_flags(settings, server, drafting=drafting, revision=revision, adapters=adapter_paths)
     typed = {normal_spelling(flag): value for flag, value in settings.vllm_args.items()}
-    argv = ["vllm", "serve", weights_path]
+    argv, flags = ["vllm", "serve", weights_path], flag_table(server.vllm_version)
     for flag, value in {**{flag: value for flag, value in planned.items() if flag not in typed}, **typed}.items():
-        argv += _spelled(flag, value)
+        argv += _spelled(flag, value, flags)
     env = _environment(settings, server)
     wrapper: tuple[str, ...] = ()
     if server.implementation.uses_cuda:
@@ -177,9 +177,9 @@ def _environment(settings: Settings, server: Server) -> dict[str, str]:
     return {**env, **server.implementation.env, **settings.serving.env}
 
 
-def _spelled(flag: str, value: Any) -> list[str]:
+def _spelled(flag: str, value: Any, flags: FlagTable) -> list[str]:
     """Return the words of one flag, none for a value of None."""
-    known = flag_table().find(flag)
+    known = flags.find(flag)
     if isinstance(value, list | tuple) and known is not None and known.many:
         return [flag, *(str(item) for item in value)]
     if value is None:
@@ -187,7 +187,7 @@ def _spelled(flag: str, value: Any) -> list[str]:
     if value is True:
         return [flag]
     if value is False:
-        return [known.negative if known and known.negative else f"--no-{flag.removeprefix('--')}"]
+        return [known.negatives[0] if known and known.negatives else f"--no-{flag.removeprefix('--')}"]
     if isinstance(value, Mapping | list | tuple):
         return [flag, json.dumps(value, separators=(",", ":"))]
     return [flag, f"{value:g}" if isinstance(value, float) else str(value)]

@@ -1,7 +1,7 @@
 """What vLLM's implementations do differently: its own CUDA worker on GPUs, and tpu-inference on TPU chips.
 
 The device kind is a fact of the machine; everything that follows from the code that serves on it stands here, as facts.
-Read in the sources of vLLM 0.32 and tpu-inference 0.32 unless a field says otherwise.
+Read in the sources of vLLM 0.32 and 0.33 and of tpu-inference 0.32 unless a field says otherwise.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from infra.catalog import Accelerator, Device
+from infra.catalog.versions import minor_version
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class Implementation:
     """Steps are padded to a power of two of tokens, this many at least and no more than a step may take; None: not padded."""
     overlaps_scheduling: bool
     """Default of --async-scheduling."""
+    overlaps_ngram_since: int | None
+    """The first minor version whose scheduling overlaps with the device under ngram speculation too; None: in none."""
     most_useful_seqs: int
     """The largest maxNumSeqs that is recommended."""
     safe_utilization: float | None
@@ -67,6 +70,11 @@ class Implementation:
     env: Mapping[str, str] = field(hash=False)
     """Environment variables of the server."""
 
+    def can_overlap(self, speculation: str, vllm_version: str) -> bool:
+        """Return whether --async-scheduling may be on with a method of speculation."""
+        since = self.overlaps_ngram_since
+        return speculation != "ngram" or (since is not None and minor_version(vllm_version) >= since)
+
 
 CUDA = Implementation(
     device=Device.GPU,
@@ -84,6 +92,7 @@ CUDA = Implementation(
     batched_tokens=((0, 2048), (70, 8192)),
     least_step_tokens=None,
     overlaps_scheduling=True,
+    overlaps_ngram_since=33,  # Model Runner V2 does; until 0.32 the configuration refused it for every runner
     most_useful_seqs=512,  # the last batch that vLLM captures a CUDA graph for
     safe_utilization=None,
     frees_sliding_window=True,
@@ -111,6 +120,7 @@ TPU_INFERENCE = Implementation(
     batched_tokens=((0, 4096),),  # as in all published recipes
     least_step_tokens=16,  # MIN_TOKEN_BUCKET, with VLLM_TPU_BUCKET_PADDING_GAP at its default of 0
     overlaps_scheduling=False,
+    overlaps_ngram_since=None,  # its runner counts as a V1 runner, which cannot
     most_useful_seqs=256,  # the common choice
     safe_utilization=0.90,
     frees_sliding_window=False,

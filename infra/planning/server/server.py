@@ -45,7 +45,7 @@ class Server:
     gpu_memory_utilization: float
     """Share of device memory that vLLM plans with, on TPU too."""
     async_scheduling: bool
-    """Whether scheduling overlaps with the device: ngram speculation switches it off."""
+    """Whether scheduling overlaps with the device; where ngram speculation cannot, it switches it off."""
     image_version: str | None = None
     """The version that the image's name says; None where it says none."""
     tensor_parallel_written: bool = False
@@ -144,7 +144,7 @@ def server_of(
         max_num_seqs=serving.max_num_seqs or 1,
         max_num_batched_tokens=serving.max_num_batched_tokens or batched,
         gpu_memory_utilization=serving.gpu_memory_utilization,
-        async_scheduling=overlapping and method != "ngram",
+        async_scheduling=overlapping and implementation.can_overlap(method, vllm_version),
         kv_cache_dtype=serving.kv_cache_dtype,
         block_size=serving.block_size,
         quantization=serving.quantization,

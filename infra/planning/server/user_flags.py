@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import get_args
 
-from infra.catalog.flags import flag_table
+from infra.catalog.flags import FlagTable, flag_table
 from infra.errors import Fault
 from infra.image_names import parse_image_name
 from infra.planning.server.flag_owners import SHARED_FLAGS, flag_owners
@@ -39,12 +39,18 @@ UNPLANNED_FLAGS = frozenset(
 """Flags that change memory or devices in ways that the plan's arithmetic does not follow: taken, with a warning."""
 
 
+def serving_flags(settings: Settings) -> FlagTable:
+    """Return the flags of the vLLM that `images.serving` says it holds; of the default images where it says none."""
+    serving = settings.images.serving
+    return flag_table(parse_image_name(serving).vllm_version if serving else None)
+
+
 def check_arguments(settings: Settings) -> list[Fault]:
     """Return every fault of `vllmArgs`: unknown or removed flags, wrong values, flags that a setting owns, contradictions.
 
     Where the image holds another vLLM than the flag table, unknown flags are warnings instead: see `doubtful_arguments`.
     """
-    table = flag_table()
+    table = serving_flags(settings)
     owners = flag_owners(type(settings))
     faults = []
     seen: dict[str, str] = {}
@@ -74,10 +80,11 @@ def doubtful_arguments(settings: Settings) -> Iterator[Fault]:
     """Yield a warning for each flag that the table does not have, where the image holds another vLLM or does not say."""
     if not (said := _other_vllm(settings)):
         return
+    table = serving_flags(settings)
     for written, value in settings.vllm_args.items():
-        for problem in flag_table().check(written, value):
+        for problem in table.check(written, value):
             consequence = (
-                f"That is by the flags of vLLM {flag_table().version}; the image says {said}, and its own are not on file. "
+                f"That is by the flags of vLLM {table.version}; the image says {said}, and its own are not on file. "
                 "If it is wrong there too, the server stops at its command line, after the machine is paid for."
             )
             yield Fault(f"vllmArgs.{written}", problem.fact, consequence, problem.fix)
@@ -88,7 +95,7 @@ def _other_vllm(settings: Settings) -> str:
     if settings.images.serving is None:
         return ""
     version = parse_image_name(settings.images.serving).vllm_version
-    return "" if version == flag_table().version else version or "no version"
+    return "" if version == serving_flags(settings).version else version or "no version"
 
 
 def _vision(settings: Settings, key: str, words: str) -> Iterator[Fault]:

@@ -46,6 +46,16 @@ class TestWhatVllmWouldChoose:
         assert plan(L4, serving__speculation__method="ngram").server.async_scheduling is False
         assert plan(TPU).server.async_scheduling is False
 
+    def test_since_0_33_scheduling_is_asynchronous_under_ngram_drafts_too_on_gpu(self) -> None:
+        ngram = {"serving__speculation__method": "ngram"}
+        newer = {**ngram, "images__serving": "vllm/vllm-openai:v0.33.0"}
+        assert plan(L4, **newer).server.async_scheduling is True
+        assert plan(L4, **newer, serving__asyncScheduling=False).server.async_scheduling is False
+        assert plan(L4, **newer).capacity.blocks_per_request > plan(L4, **ngram).capacity.blocks_per_request
+        assert not plan(L4, **newer, serving__asyncScheduling=True).refusals
+        assert plan(L4, **ngram, serving__asyncScheduling=True).refusals
+        assert plan(TPU, **ngram, serving__asyncScheduling=True).refusals
+
     def test_the_version_of_an_image_reaches_the_arithmetic(self) -> None:
         one = plan(L4, images__serving="vllm/vllm-openai:v0.26.0")
         assert one.server == replace(plan(L4).server, vllm_version="0.26.0", image_version="0.26.0")
