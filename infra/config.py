@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 import pulumi
 from pulumi.runtime.config import CONFIG, is_config_secret
 
+from infra.catalog.checkpoint_lock import read_checkpoints
 from infra.components.shared.foundation import Secrets
 from infra.errors import Fault, RefusedError, SettingsError
 from infra.planning.plan import Plan
 from infra.planning.planner import make_plan
 from infra.planning.settings.declarations import SECRET_KEY
 from infra.planning.settings.stackfile import NAMESPACE, split_config
+
+STACK_FOLDER: ContextVar[Path | None] = ContextVar("STACK_FOLDER", default=None)
+"""Where the stack files lie, if that is not the current folder: `gemma4 plan --resources` runs the installed program."""
 
 
 def load() -> tuple[Plan, Secrets]:
@@ -21,7 +27,8 @@ def load() -> tuple[Plan, Secrets]:
     Raises SettingsError for what cannot be read, RefusedError for what cannot work or cannot be deployed yet.
     """
     settings, gcp = split_config({key: _marked(key, value) for key, value in CONFIG.get().items()})
-    plan = make_plan(pulumi.get_stack(), settings, project=gcp.get("project"))
+    checkpoints = read_checkpoints(STACK_FOLDER.get() or Path.cwd())
+    plan = make_plan(pulumi.get_stack(), settings, project=gcp.get("project"), checkpoints=checkpoints)
     faults = [*plan.refusals, *_undeployable(plan)]
     if faults:
         raise RefusedError(faults)

@@ -2,8 +2,9 @@
 
 Read README.md first, then the data (`*.toml`, `vllm_flags-*.json`, `lock.json`, `published_runs.json`). `schema` says what
 a row may hold and in which unit, `file_reader` reads one file and reports every fault of it, `loader` holds all rows by id:
-`catalog()` is the way in. `flags` and `flag_values` answer what `vllm serve` takes; `lock` reads what `gemma4 pin` wrote, and
-`versions` compares versions of vLLM. `dump_flags` writes a table of flags anew and is imported by nothing.
+`catalog()` is the way in. `flags` and `flag_values` answer what `vllm serve` takes; `lock` reads what `gemma4 pin` wrote,
+`checkpoint_lock` what it read of a user's own checkpoints, and `versions` compares versions of vLLM.
+`dump_flags` writes a table of flags anew and is imported by nothing.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from infra.catalog.schema import (
     Accelerator,
     Architecture,
     Assistant,
+    CheckpointSizes,
     CloudRunLimits,
     Device,
     Experts,
@@ -43,6 +45,7 @@ __all__ = [
     "Architecture",
     "Assistant",
     "Catalog",
+    "CheckpointSizes",
     "CloudRunLimits",
     "Device",
     "Experts",

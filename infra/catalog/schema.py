@@ -165,9 +165,58 @@ class WeightFormat(Row):
     """Whether the weights are quantised already, so that nothing is left to quantise while loading."""
     devices: tuple[Device, ...]
     """Kinds of device whose vLLM loads it."""
+    min_compute_capability: float | None = None
+    """CUDA compute capability of the oldest GPU on which vLLM loads it; None: any."""
+    native_compute_capability: float | None = None
+    """From here on a GPU computes in this format; on an older one vLLM unpacks the weights to bf16 at every step (Marlin),
+    which saves memory but no arithmetic. None: the format is unpacked on every GPU, or needs no unpacking."""
     resident_error: tuple[float, float]
     """Relative error down and up of the counted size on a GPU against the sizes that vLLM logs."""
     source: Source
+
+
+class CheckpointSizes(Row):
+    """Bytes of a checkpoint's tensors, sorted by what a server does with them; scales and zero points count with what they
+    scale."""
+
+    attention: int
+    mlp: int
+    experts: int = 0
+    router: int = 0
+    per_layer_linears: int = 0
+    """Gates and projections that bring the PLE rows into the layers (E2B, E4B)."""
+    embedding: int
+    per_layer_embedding: int = 0
+    """The PLE table of E2B and E4B."""
+    lm_head: int = 0
+    """An output embedding of its own; 0 where the checkpoint holds none."""
+    lm_head_is_tied: bool = True
+    """Whether the configuration ties the output embedding to the input's, so that one in the checkpoint is not kept."""
+    norms: int
+    """Norms and scalars of the decoder."""
+    vision: int = 0
+    """Vision tower and its projection."""
+    audio: int = 0
+    """Audio tower and its projection."""
+    shared_kv: int = 0
+    """K and V of layers that share another layer's KV cache: in the checkpoint and on TPU, skipped by vLLM on GPU."""
+    duplicated_value: int = 0
+    """Part of `attention`: K of full layers whose V is the same matrix, which vLLM on GPU keeps twice."""
+    scales: int = 0
+    """Part of the others: scales, zero points and shapes."""
+    largest_tensor: int
+    """The largest single tensor."""
+
+    @cached_property
+    def linear(self) -> int:
+        """Return the bytes of the decoder's linear layers."""
+        return self.attention + self.mlp + self.experts + self.per_layer_linears
+
+    @cached_property
+    def total(self) -> int:
+        """Return the bytes of all tensors."""
+        tables = self.embedding + self.per_layer_embedding + self.lm_head
+        return self.linear + tables + self.router + self.norms + self.vision + self.audio + self.shared_kv
 
 
 class Model(Row):
@@ -175,18 +224,28 @@ class Model(Row):
 
     id: str
     hub_id: str
+    maker: str = "Google"
+    """Who made the checkpoint: another than Google has quantised or tuned it without Google's word on its quality."""
     title: str
     architecture: str
     weight_format: str
     """Catalog id of the format of its weights."""
     checkpoint_bytes: int
     """Size of the safetensors files: what is staged and loaded."""
+    sizes: CheckpointSizes | None = None
+    """Its tensors, where not every linear layer has the format, or where they were read; None: they follow from the
+    architecture and the format."""
     assistant: str | None
     """Catalog id of the MTP drafter trained for it."""
     min_vllm: str
     gated: bool
     """Whether Hugging Face asks for an accepted licence and a token before it gives the files."""
     source: Source
+
+    @property
+    def third_party(self) -> bool:
+        """Return whether somebody other than Google made the checkpoint."""
+        return self.maker != "Google"
 
 
 class Bounds(Row):
@@ -253,6 +312,8 @@ class Accelerator(Row):
     """Regions (Cloud Run) or zones (TPU, Compute Engine) known to offer it; the first is the default."""
     invited_locations: tuple[str, ...] = ()
     """Locations by invitation only."""
+    compute_capability: float | None = None
+    """CUDA compute capability of a GPU; None for other devices."""
     machine_type: str | None = None
     host_memory_gib: int | None = None
     """Memory of the machine where the platform fixes it (TPU, Compute Engine)."""

@@ -60,7 +60,10 @@ def plan_stack(stack: str, assignments: Sequence[str] = (), *, root: Path | None
     """Plan `stack` with `key=value` assignments laid over its file. Raises SettingsError."""
     overrides = parse_assignments(assignments)
     file = read_stack(root or project_root(), stack)
-    return Planned(file, overrides, make_plan(stack, file.settings, overrides, project=file.gcp.get("project")))
+    project, checkpoints = file.gcp.get("project"), file.checkpoints
+    return Planned(
+        file, overrides, make_plan(stack, file.settings, overrides, project=project, checkpoints=checkpoints)
+    )
 
 
 def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:

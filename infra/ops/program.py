@@ -26,6 +26,7 @@ import pulumi
 from pulumi.runtime import mocks, rpc
 from pulumi.runtime.stack import run_pulumi_func
 
+from infra.config import STACK_FOLDER
 from infra.errors import Gemma4Error
 from infra.ops.plan_inputs import Planned
 from infra.planning.names import UNKNOWN_PROJECT
@@ -85,7 +86,9 @@ def resource_list(root: Path, planned: Planned) -> ResourceList:
     file = planned.file
     config = {f"gcp:{key}": value for key, value in file.gcp.items()}
     config |= {f"{NAMESPACE}:{key}": value for key, value in laid_over(file.settings, planned.overrides).items()}
-    run = run_program(root, planned.plan.stack, config)
+    context = contextvars.copy_context()
+    context.run(STACK_FOLDER.set, file.path.resolve().parent)
+    run = context.run(run_program, root, planned.plan.stack, config)
     if run.exit_code:
         raise Gemma4Error("the program stopped, so its resources are not known: " + "; ".join(run.messages))
     components = {item.urn: item.name for item in run.resources if item.type != _STACK_TYPE}

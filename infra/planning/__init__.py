@@ -4,6 +4,7 @@
 
 `settings/`     what a stack file may say, how it is read, and the message for each way of getting it wrong
 `artifacts`, `names`   images and checkpoints that the stack uses, and its names in the cloud
+`checkpoint`    which checkpoint is served: the model's own, or another one that somebody counted
 `server/`       the vLLM server: its limits, its command line and environment
 `memory/`       whether the server fits its devices, and how many tokens and requests it holds
 `performance/`  how fast it answers and how long it takes to start

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from infra.catalog import Accelerator, Assistant, Catalog, Model
+from infra.catalog import Accelerator, Assistant, Catalog
 from infra.image_names import DOCKER_HUB, parse_image_name
+from infra.planning.checkpoint import ServedCheckpoint
 from infra.planning.names import Names
 from infra.planning.server.implementations import implementation_of
 from infra.planning.settings.declarations import Settings
@@ -54,11 +55,13 @@ class WeightSet:
     revision: str
     pinned: bool
     size_bytes: int
+    folder: str | None = None
+    """Its folder where somebody else chose it."""
 
     @property
     def prefix(self) -> str:
         """Folder of the checkpoint in the bucket, and below the mount."""
-        return f"{self.hub_id}/{self.revision}"
+        return self.folder or f"{self.hub_id}/{self.revision}"
 
 
 @dataclass(frozen=True)
@@ -89,11 +92,15 @@ def images_of(
     return {role: _image(settings, facts, role, image_id, repository, names.stack) for role, image_id in roles.items()}
 
 
-def weights_of(settings: Settings, model: Model, assistant: Assistant | None, facts: Catalog) -> tuple[WeightSet, ...]:
-    """Return the model's checkpoint, then its assistant's where one drafts."""
-    revisions = facts.lock.models
-    own = settings.weights.revision or revisions.get(model.id)
-    sets = [_weight_set(model.hub_id, own, model.checkpoint_bytes)]
+def weights_of(
+    settings: Settings, checkpoint: ServedCheckpoint, assistant: Assistant | None, facts: Catalog
+) -> tuple[WeightSet, ...]:
+    """Return the checkpoint that is served, then its assistant's where one drafts."""
+    revisions, model = facts.lock.models, checkpoint.model
+    of_catalog = next((row.id for row in facts.models.values() if row.hub_id == model.hub_id), "")
+    read = checkpoint.pinned.revision if checkpoint.pinned else revisions.get(of_catalog)
+    own = _weight_set(model.hub_id, settings.weights.revision or read, model.checkpoint_bytes)
+    sets = [replace(own, folder=checkpoint.folder)]
     if settings.serving.speculation.method == "mtp" and assistant is not None:
         size = 2 * assistant.parameters  # bfloat16
         sets.append(_weight_set(assistant.hub_id, revisions.get(assistant.id), size))

@@ -105,7 +105,8 @@ class Plan:
 
     def overridden(self, recipe: Recipe) -> tuple[str, ...]:
         """Settings of an applied recipe that are not as it has them: a measurement of it is of another configuration."""
-        return tuple(path for path, value in recipe.settings.items() if self._value(path) != value)
+        other = ("checkpoint",) if self.settings.checkpoint else ()
+        return (*other, *(path for path, value in recipe.settings.items() if self._value(path) != value))
 
     def _value(self, path: str) -> Any:
         value: Any = self.settings.model_dump(by_alias=True)

@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from infra.catalog import Accelerator, Assistant, Catalog, Model, Profile, catalog
+from infra.catalog.checkpoint_lock import Checkpoints
 from infra.errors import Findings, SettingsError
 from infra.planning.artifacts import RepositoryPlan, StagingPlan, adapters_of, images_of, unpinned, weights_of
+from infra.planning.checkpoint import check_format, checkpoint_notes, served_checkpoint
 from infra.planning.checks.adapter_checks import adapter_notes, check_adapters
 from infra.planning.checks.combination import check_combination, check_idle_devices
 from infra.planning.checks.ignored import profile_without_effect, without_effect
@@ -37,7 +39,7 @@ from infra.planning.platforms.registry import platform_of
 from infra.planning.server.command import Command, command_of
 from infra.planning.server.server import Server, server_of
 from infra.planning.settings.declarations import Settings
-from infra.planning.settings.resolve import Origin, Resolved, resolve
+from infra.planning.settings.resolve import Origin, Resolved, resolve, without_quantizing
 from infra.planning.units import Band, parse_duration
 
 
@@ -48,9 +50,11 @@ def make_plan(
     *,
     project: str | None = None,
     facts: Catalog | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> Plan:
     """Decide everything about a stack from its settings (nested, `gemma4:` removed) and command-line values (dotted).
 
+    `checkpoints` are those that were pinned beside the stack files.
     Raises SettingsError for what cannot be read. What cannot work is planned all the same: see `Plan.refusals`.
     """
     facts = facts or catalog()
@@ -63,7 +67,7 @@ def make_plan(
         faults += [fault] if fault else []
     if faults:
         raise SettingsError(faults)
-    return _PlanningRun(stack, resolved, project, facts, (stack_file, command_line or {})).plan()
+    return _PlanningRun(stack, resolved, project, facts, checkpoints or {}, (stack_file, command_line or {})).plan()
 
 
 def own_labels(stack: str, settings: Settings) -> dict[str, str]:
@@ -80,11 +84,14 @@ class _PlanningRun:
         resolved: Resolved,
         project: str | None,
         facts: Catalog,
+        checkpoints: Checkpoints,
         written: tuple[Mapping[str, Any], Mapping[str, Any]],
     ) -> None:
         self.stack, self.project, self.facts, self.written = stack, project, facts, written
-        self.resolved, self.settings = resolved, resolved.settings
-        self.model: Model = facts.model(self.settings.model)
+        self.checkpoints, self.checkpoint = checkpoints, served_checkpoint(resolved.settings, facts, checkpoints)
+        self.model: Model = self.checkpoint.model
+        self.resolved = without_quantizing(resolved) if self._quantized else resolved
+        self.settings = self.resolved.settings
         self.accelerator: Accelerator = facts.accelerator(self.settings.accelerator)
         self.assistant: Assistant | None = facts.assistant_of(self.model.id)
         self.platform = platform_of(self.accelerator)
@@ -93,7 +100,7 @@ class _PlanningRun:
         self.images = images_of(
             self.settings, self.accelerator, self.names, self.place.region, facts, self.platform.images
         )
-        self.weights = weights_of(self.settings, self.model, self.assistant, facts)
+        self.weights = weights_of(self.settings, self.checkpoint, self.assistant, facts)
         self.adapters = adapters_of(self.settings)
         self.staging = StagingPlan() if self.settings.weights.staged else None
         workload = self.settings.workload
@@ -191,7 +198,8 @@ class _PlanningRun:
         stack_file, command_line = self.written
         try:
             resolved = resolve(stack_file, {**command_line, **settings}, facts=self.facts)
-            return _PlanningRun(self.stack, resolved, self.project, self.facts, self.written).server()
+            other = _PlanningRun(self.stack, resolved, self.project, self.facts, self.checkpoints, self.written)
+            return None if other.checkpoint.faults else other.server()
         except SettingsError:
             return None
 
@@ -209,6 +217,10 @@ class _PlanningRun:
 
     def _speed_model(self, server: Server) -> SpeedModel:
         return SpeedModel(server, self.settings.workload.prompt_tokens, self.settings.workload.output_tokens)
+
+    @property
+    def _quantized(self) -> bool:
+        return self.facts.weight_formats[self.model.weight_format].quantized
 
     @property
     def _weight_bytes(self) -> int:
@@ -256,6 +268,7 @@ class _PlanningRun:
             + self.platform.findings(draft, deployment)
             + check_combination(settings, server, self.assistant, without_metrics=self.platform.without_metrics)
             + check_adapters(settings, server, self.adapters)
+            + Findings((*self.checkpoint.faults, *check_format(self.model, self.accelerator, self.facts)))
             + check_image(settings, self.accelerator)
             + check_pins(settings, unpinned(self.images, self.weights, self.adapters))
             + Findings(warnings=in_vain)
@@ -284,6 +297,8 @@ class _PlanningRun:
         yield from template_note(settings, self.accelerator)
         yield from vision_note(settings)
         yield from adapter_notes(settings, server)
+        drafter = self.assistant if settings.serving.speculation.method == "mtp" else None
+        yield from checkpoint_notes(self.model, self.accelerator, drafter, self.facts)
         yield from access_notes(settings, self.model) if self.accelerator.deployable else ()
         plain = capacity_of(replace(server, kv_cache_dtype="auto"), memory.kv_bytes_per_device)
         yield from kv_dtype_note(server, capacity.tokens, plain.tokens)

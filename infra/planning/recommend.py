@@ -172,7 +172,8 @@ def _affordable(need: Need, candidate: Candidate) -> bool:
 def _wanted(need: Need, facts: Catalog) -> list[Model]:
     word = (need.model or "").lower()
     exact = facts.models.get(word)
-    wanted = [exact] if exact else [model for model in facts.models.values() if word in model.id]
+    known = facts.models.values()
+    wanted = [exact] if exact else [model for model in known if word in model.id and not model.third_party]
     if not wanted:
         hint = did_you_mean(word, facts.models) or f"Known: {', '.join(facts.models)}."
         raise SettingsError.of("--model", f"no model of the catalog has {need.model!r} in its id.", fix=hint)

@@ -66,6 +66,9 @@ class TestParametersCloseExactly:
         p = a.parameters
         stored = CATALOG.weight_formats[model.weight_format]
         bf16 = (p.total - p.linear) * BYTES_BF16
+        if model.sizes is not None:
+            assert model.checkpoint_bytes == model.sizes.total
+            return
         if not stored.quantized:
             assert model.checkpoint_bytes == p.linear * BYTES_BF16 + bf16 + a.unshared_kv_checkpoint_bytes
             return
@@ -74,6 +77,31 @@ class TestParametersCloseExactly:
         if model.weight_format == "w4a16":  # Google's, counted to the byte
             assert model.checkpoint_bytes == narrow + lm_head_copy
         assert narrow <= model.checkpoint_bytes <= narrow + lm_head_copy
+
+    @pytest.mark.parametrize("model", [row for row in MODELS if row.sizes is not None], ids=named)
+    def test_counted_tensors_are_those_of_the_architecture(self, model: Model) -> None:
+        """Each kind is as large as its parameters in bf16, or in the format of the checkpoint with its scales."""
+        p, sizes = CATALOG.architecture_of(model.id).parameters, model.sizes
+        assert sizes is not None
+        narrow = CATALOG.weight_formats[model.weight_format].bytes_per_parameter
+        for kind in ("attention", "mlp", "experts", "per_layer_linears"):
+            counted, parameters = getattr(sizes, kind), getattr(p, kind)
+            in_bf16, in_format = parameters * BYTES_BF16, parameters * narrow
+            assert counted == in_bf16 or in_format <= counted <= 1.01 * in_format
+        for kind in ("router", "embedding", "per_layer_embedding", "norms", "vision", "audio"):
+            assert getattr(sizes, kind) == getattr(p, kind) * BYTES_BF16
+        assert sizes.lm_head in (0, sizes.embedding)
+
+    def test_sizes_of_third_parties_agree_with_what_was_published(self) -> None:
+        # GB of the files by a survey of the Hub's API (2026-10-10) and by two users of the AWQ repack
+        published = {
+            "gemma-4-12b-it-fp8-dynamic": 15.0,
+            "gemma-4-26b-a4b-it-fp8-dynamic": 28.6,
+            "gemma-4-31b-it-fp8-dynamic": 33.3,
+            "gemma-4-26b-a4b-it-awq-4bit": 17.2,
+        }
+        for model, gigabytes in published.items():
+            assert CATALOG.model(model).checkpoint_bytes / 1e9 == pytest.approx(gigabytes, abs=0.05)
 
     def test_a_decoded_token_reads_the_bytes_that_were_counted(self) -> None:
         # GB a step in bf16 as counted for the speed model: linears and the output embedding, PLE tables left out

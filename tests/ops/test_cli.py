@@ -117,7 +117,7 @@ class TestCompletion:
             ),
             ("gemma4 plan l4 --set serving.blockSize=1", {"serving.blockSize=16", "serving.blockSize=128"}),
             ("gemma4 plan l4 --set serving.asyncScheduling=t", {"serving.asyncScheduling=true"}),
-            ("gemma4 recommend --model gemma-4-12b-it-", {"gemma-4-12b-it-qat-w4a16"}),
+            ("gemma4 recommend --model gemma-4-12b-it-qat", {"gemma-4-12b-it-qat-w4a16"}),
             ("gemma4 zones --accelerator v6e-8", {"v6e-8"}),
             ("gemma4 pin gate", {"gateway"}),
             ("gemma4 explain kn", {"knee"}),

@@ -59,7 +59,8 @@ def on_other_accelerators(server: Server) -> Iterator[Neighbour]:
 def with_other_models(server: Server) -> Iterator[Neighbour]:
     """Yield the server with the same model in its other format, then with smaller models, the largest first: none of those
     where there are adapters, which fit one architecture."""
-    smaller = [row for row in catalog().models.values() if _size(row) < _size(server.model) and not server.adapters]
+    smaller = [row for row in catalog().models.values() if not row.third_party and _size(row) < _size(server.model)]
+    smaller = [] if server.adapters else smaller
     for model in (*siblings(server.model), *sorted(smaller, key=_size, reverse=True)):
         quantization = "none" if catalog().weight_formats[model.weight_format].quantized else server.quantization
         changed = replace(server, model=model, quantization=quantization, cpu_offload_gib=0.0)
@@ -69,8 +70,9 @@ def with_other_models(server: Server) -> Iterator[Neighbour]:
 
 
 def siblings(model: Model) -> Iterator[Model]:
-    """Return the other checkpoints of the same architecture."""
-    return (row for row in catalog().models.values() if row.architecture == model.architecture and row.id != model.id)
+    """Return Google's other checkpoints of the same architecture."""
+    rows = (row for row in catalog().models.values() if not row.third_party)
+    return (row for row in rows if row.architecture == model.architecture and row.hub_id != model.hub_id)
 
 
 def _moved(server: Server, accelerator: Accelerator) -> Server:

@@ -51,17 +51,14 @@ def loaded_weights(server: Server) -> Band:
     down, up = server.weight_format.resident_error
     if server.implementation.keeps_checkpoint_as_it_is:
         # The JAX path skips the audio tower and keeps the K and V of KV-shared layers.
-        counted = float(server.model.checkpoint_bytes - BF16_BYTES * arch.parameters.audio)
+        counted = float(server.model.checkpoint_bytes - server.weights.audio)
         if arch.tpu_resident_gib_reported is None:
             down, up = TPU_WEIGHTS_ERROR
         else:
             counted = max(counted, arch.tpu_resident_gib_reported * GIB)
         return Band.around(counted / tp, down, error_up=up)
-    per_linear, linears = server.bytes_per_parameter, arch.parameters.linear
-    duplicated = arch.duplicated_value_bytes * per_linear / BF16_BYTES
     # vLLM skips the K and V of KV-shared layers, yet logged load sizes are nearer to the checkpoint than to the count.
-    skipped = arch.unshared_kv_checkpoint_bytes * per_linear / BF16_BYTES
-    stored = per_linear * linears + BF16_BYTES * (arch.parameters.total - linears) + duplicated + skipped
+    stored = server.weights.total + server.weights.shared_kv + server.weights.duplicated_value
     return Band.total([Band.around(stored / tp, down, error_up=up), Band.exactly(arch.rope_cache_bytes)])
 
 
@@ -69,7 +66,7 @@ def offloadable_bytes(server: Server) -> float:
     """Return the most bytes of one device's weights that vLLM moves to host memory: its decoder layers."""
     if not server.implementation.offloads_weights:
         return 0.0
-    return server.bytes_per_parameter * server.architecture.parameters.linear / server.tensor_parallel
+    return server.weights.linear / server.tensor_parallel
 
 
 def assistant_bytes(server: Server) -> float:
@@ -125,7 +122,7 @@ def streamer_bytes(server: Server) -> int:
     """Return the host memory that streaming takes: the buffers, and the copy that vLLM makes of one tensor."""
     if not server.streamed:
         return 0
-    return server.streamer_limit_bytes + server.architecture.largest_tensor_bytes
+    return server.streamer_limit_bytes + server.largest_tensor_bytes
 
 
 def host_memory(server: Server, offloaded: float) -> Band:

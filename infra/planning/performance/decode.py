@@ -114,15 +114,10 @@ def launch_s(server: Server) -> float:
 
 
 def _decoder_bytes(server: Server, tokens: int) -> float:
-    p, experts = server.architecture.parameters, server.architecture.experts
+    weights, experts = server.weights, server.architecture.experts
     chosen = 1 - (1 - experts.active / experts.count) ** tokens if experts else 0.0
-    narrow, plain = p.attention + p.mlp + p.experts * chosen, p.router + p.norms
-    # A quantised checkpoint stores the small linear layers narrow as well; what quantises while loading was counted without.
-    if server.weight_format.quantized:
-        narrow += p.per_layer_linears
-    else:
-        plain += p.per_layer_linears
-    return server.bytes_per_parameter * narrow + BF16_BYTES * plain
+    read = weights.linear - weights.experts + weights.experts * chosen
+    return read + weights.router + weights.norms
 
 
 def _token_bytes(server: Server, heads: int, head_dim: int) -> int:

@@ -174,14 +174,17 @@ def _weights_of_run(row: PublishedRun) -> tuple[Model, Quantization]:
     """Return the checkpoint of a row, and what vLLM makes of it while loading."""
     model = find_model(row.model)
     wanted = row.quantization or "none"
+    if wanted == "fp8" and row.backend == "gpu":
+        return model, "fp8"
     if wanted not in catalog().weight_formats or wanted == model.weight_format:
-        return model, "fp8" if wanted == "fp8" else "none"
+        return model, "none"
     return _in_format(model, wanted), "none"
 
 
 def _in_format(model: Model, weight_format: str) -> Model:
-    """Return the catalog's checkpoint of the same architecture in another format, else one of the size that it would have."""
-    siblings = [row for row in catalog().models.values() if row.architecture == model.architecture]
+    """Return Google's checkpoint of the same architecture in another format, else one of the size that it would have."""
+    googles = (row for row in catalog().models.values() if not row.third_party)
+    siblings = [row for row in googles if row.architecture == model.architecture]
     if found := next((row for row in siblings if row.weight_format == weight_format), None):
         return found
     counts = catalog().architectures[model.architecture].parameters
@@ -192,7 +195,8 @@ def _in_format(model: Model, weight_format: str) -> Model:
 
 def _in_nearest_format(server: Server, resident: float) -> Server:
     """Return the server with its weights in the format whose size is nearest to `resident` bytes on a device."""
-    formats = [replace(server, model=_in_format(server.model, name)) for name in catalog().weight_formats]
+    usual = dict.fromkeys(row.weight_format for row in catalog().models.values())
+    formats = [replace(server, model=_in_format(server.model, name)) for name in usual]
     candidates = [server, *formats, replace(server, quantization="fp8")]
     return min(candidates, key=lambda one: abs(loaded_weights(one).mid - resident))
 

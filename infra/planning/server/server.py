@@ -12,6 +12,7 @@ from typing import Literal
 from infra.catalog import Accelerator, Architecture, Assistant, Model, WeightFormat, catalog
 from infra.planning.server.hosting import UNKNOWN, Hosting
 from infra.planning.server.implementations import Implementation, implementation_of
+from infra.planning.server.served_weights import ServedWeights, served_weights
 from infra.planning.settings.declarations import Settings
 
 VIDEO_TOKENS = 2496
@@ -86,10 +87,15 @@ class Server:
         return catalog().weight_formats[self.model.weight_format]
 
     @cached_property
-    def bytes_per_parameter(self) -> float:
-        """Bytes of a parameter of the decoder's linear layers, as they are served; all others are bf16."""
+    def largest_tensor_bytes(self) -> int:
+        """Size of the checkpoint's largest tensor."""
+        return self.model.sizes.largest_tensor if self.model.sizes else self.architecture.largest_tensor_bytes
+
+    @cached_property
+    def weights(self) -> ServedWeights:
+        """What is held of each kind of tensor, over all devices."""
         quantizing = self.quantization == "fp8" and not self.weight_format.quantized
-        return 1.0 if quantizing else self.weight_format.bytes_per_parameter
+        return served_weights(self.model, self.architecture, self.weight_format, to_fp8=quantizing)
 
     @cached_property
     def mixture(self) -> bool:
@@ -109,7 +115,7 @@ class Server:
     @cached_property
     def streamer_limit_bytes(self) -> int:
         """The most bytes that the streamer may buffer: at least the largest tensor, or it refuses to start."""
-        return max(STREAMER_BYTES, self.architecture.largest_tensor_bytes)
+        return max(STREAMER_BYTES, self.largest_tensor_bytes)
 
 
 def server_of(

@@ -116,6 +116,14 @@ AdapterSource = Annotated[
         "my-org/support-tone-lora@0123abc or gs://my-bucket/adapters/support-tone",
     ),
 ]
+Checkpoint = Annotated[
+    str,
+    _matching(
+        r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*"
+        r"|gs://[a-z0-9][a-z0-9._-]{1,61}[a-z0-9](/[A-Za-z0-9_][A-Za-z0-9._=+@-]*)+",
+        "acme/gemma-4-12b-support or gs://my-bucket/gemma-4-12b-support",
+    ),
+]
 BucketName = Annotated[str, _matching(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]", "my-project-gemma-weights")]
 ImageReference = Annotated[str, _read_by(parse_image_name)]
 DockerHubUser = Annotated[str, _matching(r"[A-Za-z0-9][A-Za-z0-9_-]{1,254}", "my-company")]
@@ -519,7 +527,19 @@ class NetworkSettings(Group):
 class Settings(Group):
     """Everything that a stack file may say under `gemma4:`."""
 
-    model: str = setting(..., "Catalog id of the model.", "gemma-4-12b-it-qat-w4a16", owns=("--model",))
+    model: str = setting(
+        ...,
+        "Catalog id of the model; with `checkpoint`, of one with its architecture.",
+        "gemma-4-12b-it-qat-w4a16",
+        owns=("--model",),
+    )
+    checkpoint: Checkpoint | None = setting(
+        None,
+        "Another checkpoint of the model's architecture: a fine-tune, or another format (FP8, int4, NVFP4), as OWNER/NAME on "
+        "Hugging Face or gs://BUCKET/PREFIX. Its size is read by `gemma4 pin OWNER/NAME` first; those that `gemma4 models` "
+        "lists are known. Default: the model's own.",
+        "RedHatAI/gemma-4-12B-it-FP8-Dynamic",
+    )
     accelerator: str = setting(..., "Catalog id of the accelerator.", "l4")
     profile: Profile = setting("balanced", "What to tune for: latency | balanced | throughput.", "balanced")
     region: Region | None = setting(

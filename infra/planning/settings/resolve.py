@@ -77,6 +77,9 @@ def resolve(
     for origin, layer in layers:
         values.update(layer)
         origins.update(dict.fromkeys(layer, origin))
+    for path, value in _named_bucket(values).items():
+        if values.get(path) is None:
+            values[path], origins[path] = value, Origin.PLANNER
     settings, faults = _validated(values)
     if settings is None:
         of_recipes = [fault for fault in faults if origins.get(fault.key) in (Origin.RECIPE, Origin.PROFILE)]
@@ -85,6 +88,16 @@ def resolve(
         )
     given = {path: origins[path] for path, value in values.items() if value is not None}
     return Resolved(settings, {path: given.get(path, Origin.DEFAULT) for path in leaf_paths(settings)}, recipes)
+
+
+def without_quantizing(resolved: Resolved) -> Resolved:
+    """Return the settings of a checkpoint that is quantised already, without a recipe's wish to quantise while loading."""
+    path, settings = "serving.quantization", resolved.settings
+    if resolved.origins[path] not in (Origin.RECIPE, Origin.PROFILE):
+        return resolved
+    serving = settings.serving.model_copy(update={"quantization": "none"})
+    changed = settings.model_copy(update={"serving": serving})
+    return Resolved(changed, {**resolved.origins, path: Origin.PLANNER}, resolved.recipes)
 
 
 def laid_over(stack_file: Mapping[str, Any], command_line: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,6 +114,14 @@ def _validated(values: Mapping[str, Any]) -> tuple[Settings | None, list[Fault]]
         return Settings.model_validate(nested({path: value for path, value in values.items() if value is not None})), []
     except ValidationError as error:
         return None, describe_all(error.errors(include_url=False), Settings)
+
+
+def _named_bucket(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the settings of weights that follow from a checkpoint in a bucket; empty for any other checkpoint."""
+    named = values.get("checkpoint")
+    if not isinstance(named, str) or not named.startswith("gs://"):
+        return {}
+    return {"weights.source": "existing", "weights.bucket": named.removeprefix("gs://").partition("/")[0]}
 
 
 def _unknown_id(key: str, value: Any, known: Mapping[str, Any]) -> list[Fault]:

@@ -12,12 +12,13 @@ import re
 import stat
 from collections.abc import Hashable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from infra.catalog.checkpoint_lock import Checkpoints, read_checkpoints
 from infra.errors import Fault, SettingsError
 from infra.suggestions import did_you_mean
 
@@ -32,6 +33,8 @@ class StackFile:
     path: Path
     settings: Mapping[str, Any]
     gcp: Mapping[str, str]
+    checkpoints: Checkpoints = field(default_factory=dict)
+    """What was pinned of checkpoints beside the stack files."""
 
 
 def stack_names(root: Path) -> list[str]:
@@ -54,7 +57,7 @@ def read_stack(root: Path, stack: str) -> StackFile:
     if "config" not in document and (outside := next((key for key in document if ":" in str(key)), None)):
         fact = f"has no `config:` above {outside}."
         raise SettingsError.of(path.name, fact, "Nothing would be set.", "Write config:, and indent all keys under it.")
-    found = StackFile(stack, path, *split_config(_as_pulumi_gives_them(config)))
+    found = StackFile(stack, path, *split_config(_as_pulumi_gives_them(config)), read_checkpoints(root))
     if not found.settings and (foreign := _foreign_project(root)):
         fact = f"Pulumi.{stack}.yaml belongs to the Pulumi project {foreign} and says nothing to gemma4."
         raise SettingsError.of("stack", fact, "There is nothing to plan.", "Go to the folder of a gemma4 project.")
