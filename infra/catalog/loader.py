@@ -23,8 +23,10 @@ from infra.catalog.schema import (
     Profile,
     ProgramSize,
     Quota,
+    ReadRate,
     Recipe,
     SlowAttention,
+    StageTime,
     WeightFormat,
 )
 from infra.errors import CatalogError
@@ -118,6 +120,16 @@ class Catalog:
         """Return the rate of attention on prompts, by machine, where it is far below what others reach."""
         return self._measurements_file[2]
 
+    @property
+    def stage_times(self) -> Mapping[str, StageTime]:
+        """Return how long the stages of a start take."""
+        return self._starts_file[0]
+
+    @property
+    def read_rates(self) -> Mapping[str, ReadRate]:
+        """Return how fast weights come, by path."""
+        return self._starts_file[1]
+
     @cached_property
     def lock(self) -> Lock:
         """Return the digests and revisions that were resolved online; empty until somebody has pinned them."""
@@ -193,6 +205,13 @@ class Catalog:
             {(size.architecture, size.drafting): size for size in sizes},
             {machine: row for row in slow for machine in row.machines},
         )
+
+    @cached_property
+    def _starts_file(self) -> tuple[Mapping[str, StageTime], Mapping[str, ReadRate]]:
+        file = self._open("starts.toml")
+        rows = file.keyed("stages", StageTime), file.keyed("read_rates", ReadRate)
+        file.finish()
+        return rows
 
     def _open(self, name: str) -> CatalogFile:
         return CatalogFile(self._directory / name)

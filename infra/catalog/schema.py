@@ -350,6 +350,24 @@ class ProgramSize(Row):
     source: Source
 
 
+class StageTime(Row):
+    """How long a stage of a start takes."""
+
+    id: str
+    seconds: tuple[float, float, float]
+    """Least, likeliest and most."""
+    source: Source
+
+
+class ReadRate(Row):
+    """How fast weights come by a path."""
+
+    id: str
+    gib_per_second: tuple[float, float, float]
+    """Least, likeliest and most."""
+    source: Source
+
+
 class SlowAttention(Row):
     """The rate at which the attention kernel works on prompts, on a machine where it is far below what others reach."""
 

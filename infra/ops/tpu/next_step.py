@@ -78,7 +78,7 @@ def _report_fault(seen: SliceStatus, plan: Plan) -> str:
         return "whether it serves is unknown, since its report cannot be read: see the line above"
     if said.age_s is not None and said.age_s > SILENT_S:
         return f"its supervisor has not reported for {read_duration(said.age_s)}: see {_log_command(seen, plan)}"
-    slowest = plan.startup.from_zero.high
+    slowest = plan.startup.extremes.high
     if not said.stage and seen.age_s is not None and seen.age_s > slowest:
         since = f"since the machine was created {read_duration(seen.age_s)} ago, longer than a start takes"
         return f"its supervisor has not reported {since}: see {_log_command(seen, plan)}"

@@ -19,7 +19,7 @@ from infra.planning.memory.footprint import loaded_weights
 from infra.planning.memory.kv_cache import find_model
 from infra.planning.memory.verdict import Verdict, judge
 from infra.planning.performance.speed import SpeedModel
-from infra.planning.performance.startup import RATES, WeightPath, engine_stages
+from infra.planning.performance.startup import WeightPath, engine_stages, read_rate
 from infra.planning.scorecard.published_runs import FileRow, PublishedFigures, PublishedRun, PublishedStart
 from infra.planning.server.implementations import implementation_of
 from infra.planning.server.server import Quantization, Server
@@ -243,7 +243,7 @@ def _start_figures(row: PublishedStart) -> Iterator[ComparedFigure]:
         yield ComparedFigure("engine_start_s", "s", row.engine_init_s, band)
     if row.gcs_restore_s is not None and row.gib is not None:
         yield ComparedFigure(
-            "bucket_copy_s", "s", row.gcs_restore_s, RATES[WeightPath.BUCKET_COPY].dividing(row.gib * GIB)
+            "bucket_copy_s", "s", row.gcs_restore_s, read_rate(WeightPath.BUCKET_COPY).dividing(row.gib * GIB)
         )
 
 

@@ -9,16 +9,19 @@ import pytest
 from infra.catalog import GIB, catalog
 from infra.planning.names import names_of
 from infra.planning.performance.startup import (
-    RATES,
+    Stage,
     StartupEstimate,
     WeightPath,
+    engine_stages,
     estimate_staging,
+    read_rate,
     weight_path,
 )
 from infra.planning.platforms.registry import platform_of
 from infra.planning.server.server import Server, server_of
 from infra.planning.settings.declarations import Settings
 from infra.planning.settings.resolve import resolve
+from infra.planning.units import Band
 
 NODE_S = 60 + 360
 """Machine and image pull of a TPU node, measured apart from the starts below."""
@@ -52,25 +55,47 @@ MEASURED = [
 ]
 
 
+ENGINES_ON_GPU = [
+    ("gemma-4-e2b-it", 124.0),  # AWS L4, 0.28
+    ("gemma-4-e2b-it-qat-w4a16", 127.2),  # AWS L4, a repack, 0.30
+    ("gemma-4-31b-it", 108.2),  # H200, fp8, 0.19
+    ("gemma-4-26b-a4b-it", 97.9),  # RTX 5090, NVFP4, 0.20.2
+]
+ENGINES_ON_TPU = [
+    ("gemma-4-31b-it", "v6e-4", 427.9),
+    ("gemma-4-e2b-it", "v6e-1", 814.0),  # on v5e-1
+]
+
+
 class TestMeasuredStarts:
     @pytest.mark.parametrize(("model", "accelerator", "path", "gib", "measured"), MEASURED)
-    def test_are_reproduced_within_ten_percent(
+    def test_lie_in_the_band(
         self, model: str, accelerator: str, path: WeightPath, gib: float | None, measured: float
     ) -> None:
-        assert start(model, accelerator, path, gib=gib).from_zero.mid == pytest.approx(measured, rel=0.10)
+        band = start(model, accelerator, path, gib=gib).from_zero
+        assert band.low <= measured <= band.high
+        assert band.mid == pytest.approx(measured, rel=0.35)
 
-    def test_the_31b_on_v6e_8_compiles_for_400_seconds(self) -> None:
-        stages = {
-            stage.name: stage.seconds.mid for stage in start("gemma-4-31b-it", "v6e-8", WeightPath.BUCKET_COPY).stages
-        }
-        assert stages["XLA compilation"] == 400
+    @pytest.mark.parametrize(("model", "measured"), ENGINES_ON_GPU)
+    def test_of_the_engine_on_a_gpu_do_not_grow_with_layers(self, model: str, measured: float) -> None:
+        band = Band.total(stage.seconds for stage in engine_stages(server(model, "l4")[1]))
+        assert band.low <= measured <= band.high
+        assert band.mid == pytest.approx(measured, rel=0.17)
+
+    @pytest.mark.parametrize(("model", "accelerator", "measured"), ENGINES_ON_TPU)
+    def test_of_the_engine_on_tpu_lie_in_the_band(self, model: str, accelerator: str, measured: float) -> None:
+        band = Band.total(stage.seconds for stage in engine_stages(server(model, accelerator)[1]))
+        assert band.low <= measured <= band.high
+
+    def test_the_copy_to_a_tpu_machine_takes_the_337_seconds_that_were_seen(self) -> None:
+        assert read_rate(WeightPath.BUCKET_COPY).dividing(58.3 * GIB).mid == pytest.approx(337, rel=0.03)
 
     def test_the_streamer_takes_58_gib_in_73_seconds(self) -> None:
-        assert RATES[WeightPath.STREAM].dividing(58.28 * GIB).mid == pytest.approx(73, rel=0.01)
+        assert read_rate(WeightPath.STREAM).dividing(58.28 * GIB).mid == pytest.approx(73, rel=0.01)
 
     def test_a_mapped_mount_may_take_the_25_minutes_that_were_seen(self) -> None:
-        slow = RATES[WeightPath.MOUNT_MMAP].dividing(2.2e6 * 1540)
-        assert slow.high == pytest.approx(25 * 60 + 40)
+        slow = read_rate(WeightPath.MOUNT_MMAP).dividing(2.2e6 * 1540)
+        assert slow.high == pytest.approx(25 * 60 + 40, rel=0.01)
         assert slow.mid < 60
 
 
@@ -111,19 +136,21 @@ class TestPaths:
             assert "serving.loadFormat: runai_streamer" in slow.remedies[0]
         assert not any("runai_streamer" in remedy for remedy in streamed.remedies)
 
-    def test_every_path_has_a_rate(self) -> None:
-        assert set(RATES) == set(WeightPath)
+    @pytest.mark.parametrize("path", WeightPath)
+    def test_every_path_has_a_rate(self, path: WeightPath) -> None:
+        assert read_rate(path).low > 0
 
 
 class TestStages:
     def test_only_the_first_deployment_imports_the_image(self) -> None:
         estimate = start("gemma-4-12b-it-qat-w4a16", "l4", WeightPath.MOUNT_STREAMER)
         assert estimate.first_deploy.mid - estimate.from_zero.mid == pytest.approx(10e9 / 37e6)
+        assert estimate.longest_import_s == pytest.approx(2 * 10e9 / 37e6)
 
     def test_a_restart_on_a_tpu_node_keeps_image_and_weights_but_not_the_compilation(self) -> None:
         estimate = start("gemma-4-26b-a4b-it", "v6e-4", WeightPath.BUCKET_COPY)
-        assert estimate.restart.mid == 60 + 400
-        assert estimate.from_zero.mid == pytest.approx(estimate.restart.mid + NODE_S + 48.067 / 0.40, rel=0.01)
+        assert estimate.restart.mid == 60 + 40 + 400
+        assert estimate.from_zero.mid == pytest.approx(estimate.restart.mid + NODE_S + 48.067 / 0.17, rel=0.01)
 
     def test_a_restart_on_cloud_run_starts_over(self) -> None:
         estimate = start("gemma-4-31b-it", "rtx-pro-6000", WeightPath.STREAM)
@@ -133,9 +160,19 @@ class TestStages:
         graphs, eager = (
             start("gemma-4-31b-it", "rtx-pro-6000", WeightPath.STREAM, eager=flag) for flag in (False, True)
         )
-        assert graphs.from_zero.mid - eager.from_zero.mid == pytest.approx(1.6 * 60)
+        assert graphs.from_zero.mid - eager.from_zero.mid == pytest.approx(70)
         assert any("enforceEager" in remedy for remedy in graphs.remedies)
         assert eager.remedies == ()
+
+    def test_errors_of_one_cause_add_up_and_those_of_others_do_not(self) -> None:
+        slow = Band(8, 10, 14)
+        together = (Stage("imports", slow, "host"), Stage("compile", slow, "host"))
+        apart = (Stage("imports", slow, "host"), Stage("weights", slow, "storage"))
+        one, two = (StartupEstimate(stages, WeightPath.STREAM, (), (), "a test") for stages in (together, apart))
+        assert one.from_zero == one.extremes == Band(16, 20, 28)
+        assert two.extremes == one.extremes
+        assert two.from_zero.high == pytest.approx(20 + 4 * 2**0.5)
+        assert two.from_zero.low == pytest.approx(20 - 2 * 2**0.5)
 
     def test_more_weights_never_start_sooner(self) -> None:
         for accelerator in ("l4", "v6e-4", "g4-2"):

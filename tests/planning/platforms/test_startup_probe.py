@@ -21,8 +21,8 @@ from infra.planning.units import Band
 
 def start(low: float, mid: float, high: float, *, image_import: float = 0.0) -> StartupEstimate:
     stages = (
-        Stage("image import", Band(0, image_import / 2, image_import), repeats=False),
-        Stage("everything else", Band(low, mid, high)),
+        Stage("image import", Band(0, image_import / 2, image_import), "registry", repeats=False),
+        Stage("everything else", Band(low, mid, high), "host"),
     )
     return StartupEstimate(stages, WeightPath.MOUNT_STREAMER, ("Do less.",), (), "a test")
 
@@ -135,9 +135,29 @@ class TestTimeouts:
         slow = start(100, 160, 300, image_import=3000)
         assert deploy_timeout_s(choose_probe(slow), slow) == 5100
 
-    def test_readiness_waits_ten_minutes_or_twice_the_estimate(self) -> None:
+    def test_readiness_waits_ten_minutes_twice_the_estimate_or_the_longest_start(self) -> None:
         assert start(100, 160, 300).ready_timeout_s == 600
         assert start(500, 955, 1500).ready_timeout_s == 1920
+        assert start(500, 955, 2401).ready_timeout_s == 2460
+
+    def test_windows_and_time_outs_outlast_a_start_in_which_everything_is_slow(self) -> None:
+        """The band of the whole start is narrower than that, since its stages are rarely slow together."""
+        stages = (
+            Stage("image import", Band(0, 100, 400), "registry", repeats=False),
+            Stage("weights", Band(100, 400, 1100), "storage"),
+            Stage("engine", Band(200, 400, 1000), "host"),
+        )
+        estimate = StartupEstimate(stages, WeightPath.STREAM, (), (), "a test")
+        probe = choose_probe(estimate)
+        assert estimate.extremes == Band(300, 800, 2100)
+        assert 1700 < estimate.from_zero.high < 1800
+        assert probe.initial_delay_s == 240, "the window alone would not last 2,100 s"
+        (warning,) = check_probe(probe, estimate).warnings
+        assert "35 min" in warning.fact
+        assert check_probe(replace(probe, failure_threshold=31, initial_delay_s=0), estimate).refusals == ()
+        assert check_probe(replace(probe, failure_threshold=29, initial_delay_s=0), estimate).refusals
+        assert deploy_timeout_s(probe, estimate) >= probe.window_s + 400
+        assert estimate.ready_timeout_s >= 2100
 
     def test_requests_are_capped_at_an_hour(self) -> None:
         assert check_request_timeout(3600, longest_answer_s=60) == Findings()

@@ -28,6 +28,7 @@ from infra.planning.report.saved_plan import misshapen
 from infra.planning.report.text import print_changes
 from infra.planning.settings.paths import known_paths, subgroup
 from infra.planning.settings.stackfile import read_stack, stack_names
+from infra.planning.units import read_duration
 from infra.providers import tpu_queued_resource
 from tests.projects import ROOT
 
@@ -364,7 +365,8 @@ class TestWhatIsRunning:
 
     def test_gets_a_new_revision_for_a_new_flag(self) -> None:
         said = self.effects("l4", serving__maxModelLen=4096)
-        assert said.startswith("serving-service gets a new revision, ≈ 2 min 50 s from zero")
+        start = read_duration(shipped("l4").startup.from_zero.mid)
+        assert said.startswith(f"serving-service gets a new revision, ≈ {start} from zero")
 
     def test_gets_none_for_what_is_not_in_its_template(self) -> None:
         assert self.effects("l4", deletionProtection=True) == (

@@ -62,12 +62,13 @@ class CloudRunPlatform(Platform[InstancesPlan]):
         )
 
     def start_stages(self, settings: Settings, server: Server, weights: Stage) -> Iterator[Stage]:
-        yield Stage("image import", Band.around(IMAGE_BYTES / IMPORT_RATE, 0.5, error_up=1.0), repeats=False)
+        import_s = Band.around(IMAGE_BYTES / IMPORT_RATE, 0.5, error_up=1.0)
+        yield Stage("image import", import_s, "registry", repeats=False)
         yield container_stage(server)
         yield weights
         yield from engine_stages(server)
         period_s = settings.probes.startup.period_seconds or PERIOD_S
-        yield Stage("probe", Band(0.0, period_s / 2, float(period_s)))
+        yield Stage("probe", Band(0.0, period_s / 2, float(period_s)), "probe")
 
     def deployment(
         self, settings: Settings, accelerator: Accelerator, place: Place, *, max_num_seqs: int, startup: StartupEstimate

@@ -47,7 +47,7 @@ def choose_probe(
     """
     period = PERIOD_S if period_s is None else period_s
     if initial_delay_s is None:
-        estimate = startup.from_zero
+        estimate = startup.extremes
         initial_delay_s = min(SAFE_S, math.floor(estimate.low)) if estimate.high > GPU_WINDOW_S else 0
     return HttpProbe(
         initial_delay_s=initial_delay_s,
@@ -64,8 +64,7 @@ def check_probe(probe: HttpProbe, startup: StartupEstimate) -> Findings:
 
 def deploy_timeout_s(probe: HttpProbe, startup: StartupEstimate) -> int:
     """Return Pulumi's time-out for the service: the image's first import, the probe window, a margin; in steps of 5 minutes."""
-    first_import = startup.first_deploy.high - startup.from_zero.high
-    needed = probe.window_s + first_import + _DEPLOY_MARGIN_S
+    needed = probe.window_s + startup.longest_import_s + _DEPLOY_MARGIN_S
     return max(_DEPLOY_LEAST_S, 300 * math.ceil(needed / 300))
 
 
@@ -97,7 +96,7 @@ def _check_limits(probe: HttpProbe) -> Findings:
 
 
 def _check_window(probe: HttpProbe, startup: StartupEstimate) -> Findings:
-    start = startup.from_zero
+    start = startup.extremes
     if probe.window_s >= start.high:
         return Findings()
     window = read_duration(probe.window_s)
