@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from infra.catalog import GIB, catalog
+from infra.catalog.flags import TABLES, flag_table
+from infra.catalog.versions import minor_version
 from infra.errors import SettingsError
 from infra.planning.memory.kv_blocks import gpu_geometry, stored_type, tpu_page_size
 from infra.planning.memory.kv_cache import KvCapacity, kv_capacity
@@ -47,7 +50,7 @@ class TestVllmsOwnPlanner:
     @pytest.mark.parametrize("version", planner_answers())
     def test_blocks_tokens_and_refusal_are_equal(self, version: str) -> None:
         rows = planner_answers()[version]
-        assert len(rows) >= 30
+        assert len(rows) >= (400 if version in TABLES else 30)
         for row in rows:
             answer = kv_capacity(
                 f"gemma-4-{row['model']}-it",
@@ -63,6 +66,19 @@ class TestVllmsOwnPlanner:
             )
             expected = (int(row["num_blocks"]), int(row["tokens"]), row["fits"] == "1")
             assert (answer.num_blocks, answer.tokens, answer.fits) == expected, row
+
+    @pytest.mark.parametrize("version", TABLES)
+    def test_each_kv_type_of_the_flag_that_is_counted_was_asked_for(self, version: str) -> None:
+        table = flag_table(version)
+        names = table.flags["--kv-cache-dtype"].choices or table.values["--kv-cache-dtype"]
+        counted = set()
+        for name in names:
+            with suppress(SettingsError):
+                stored_type(name, CUDA, minor_version(version))
+                counted.add(name)
+        assert len(counted) == 9
+        assert {row["kv_cache_dtype"] for row in planner_answers()[version]} == counted
+        assert {row["fits"] for row in planner_answers()[version]} == {"0", "1"}
 
 
 class TestPublishedBoots:
