@@ -70,17 +70,17 @@ class AdapterSet:
 
     name: str
     source: str
-    """As the stack file spells it, without the commit: a repository on the Hub, or gs://BUCKET/FOLDER."""
+    """A repository on the Hub, or a folder as gs://BUCKET/FOLDER."""
     revision: str
     """Commit or branch of the repository; empty for a folder of a bucket."""
     pinned: bool
+    prefix: str
+    """Folder of the adapter in the bucket that the server reads, and below the mount."""
 
     @property
-    def prefix(self) -> str:
-        """Folder of the adapter in the stack's bucket, and below the mount."""
-        if self.source.startswith("gs://"):
-            return f"adapters/{self.source.removeprefix('gs://')}"
-        return f"{self.source}/{self.revision}"
+    def source_bucket(self) -> str:
+        """The bucket that holds the source; empty for a repository."""
+        return self.source.removeprefix("gs://").partition("/")[0] if self.source.startswith("gs://") else ""
 
 
 def images_of(
@@ -109,7 +109,7 @@ def weights_of(
 
 def adapters_of(settings: Settings) -> tuple[AdapterSet, ...]:
     """Return the LoRA adapters in the order in which the settings name them."""
-    return tuple(_adapter_set(name, written) for name, written in settings.serving.adapters.items())
+    return tuple(_adapter_set(name, written, settings) for name, written in settings.serving.adapters.items())
 
 
 def unpinned(
@@ -146,8 +146,12 @@ def _weight_set(hub_id: str, revision: str | None, size: int) -> WeightSet:
     return WeightSet(hub_id, revision or "main", pinned=revision is not None and revision != "main", size_bytes=size)
 
 
-def _adapter_set(name: str, written: str) -> AdapterSet:
-    if written.startswith("gs://"):
-        return AdapterSet(name, written, "", pinned=True)
-    source, _, revision = written.partition("@")
-    return AdapterSet(name, source, revision or "main", pinned=revision not in ("", "main"))
+def _adapter_set(name: str, written: str, settings: Settings) -> AdapterSet:
+    if not written.startswith("gs://"):
+        source, _, revision = written.partition("@")
+        pinned = revision not in ("", "main")
+        return AdapterSet(name, source, revision or "main", pinned, f"{source}/{revision or 'main'}")
+    path = written.removeprefix("gs://")
+    # In an existing bucket an adapter is read where it lies; into the stack's own it is copied.
+    read_there = settings.weights.source == "existing" and path.startswith(f"{settings.weights.bucket}/")
+    return AdapterSet(name, written, "", True, path.partition("/")[2] if read_there else f"adapters/{path}")

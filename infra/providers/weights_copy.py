@@ -7,6 +7,7 @@ not retry by itself: this resource does, because the exit code says whether that
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,8 +29,8 @@ _JOB_LIMIT_S = 24 * 3600.0
 _LOG_LINES = 12
 NEWER = "newer commit"
 """The words in the job's log that tell that a branch has a newer commit."""
-_PERMANENT = frozenset({4, 5, 6, 8, 9})
-"""Exit codes of the staging job that would come again: token, licence, name, folder."""
+_PERMANENT = frozenset({4, 5, 6, 8, 9, 10})
+"""Exit codes of the staging job that would come again: token, licence, name, folder, an adapter that cannot be served."""
 _UNSETTLED = frozenset({None, 2, 7})
 """Exit codes while fresh grants do not count yet: not started, no program in the mount, bucket refused."""
 _EXECUTIONS = 4
@@ -86,6 +87,7 @@ class WeightsCopyProvider(Provider):
             if props["job"]:
                 _run(session, props, progress, warning_on(props.get("urn")))
             manifest = check_manifest(Bucket(session, props["bucket"]), props["prefix"], props["repository"])
+            check_adapter(manifest, f"gs://{props['bucket']}/{props['prefix']}", props["arguments"])
         except GoogleError as error:
             fail(str(error))
         found = {"files": len(manifest["files"]), "bytes": manifest["bytes"], "commit": manifest.get("revision", "")}
@@ -101,7 +103,9 @@ def check_manifest(bucket: Bucket, prefix: str, repository: str) -> Mapping[str,
             f"{place} has no {MANIFEST}, so whether the weights are complete is unknown; fill the folder with "
             "containers/weights/gemma4_stage, or write weights.source: bucket."
         )
-    if manifest.get("repo") != repository:
+    if (
+        manifest.get("repo") != repository and repository != place
+    ):  # a folder that is served where it lies has any origin
         raise GoogleError(
             f"{place} holds {manifest.get('repo')}, not {repository}: the server would load another model; "
             "write weights.bucket: another-bucket, or clear the folder."
@@ -114,6 +118,27 @@ def check_manifest(bucket: Bucket, prefix: str, repository: str) -> Mapping[str,
             "the server would stop while loading. Run the staging job again."
         )
     return manifest
+
+
+def check_adapter(manifest: Mapping[str, Any], place: str, arguments: Sequence[str]) -> None:
+    """Raise GoogleError where `arguments` ask for a LoRA adapter and the folder holds none, or one of a larger rank.
+
+    The staging job refuses such an adapter before it copies it; a folder that somebody else filled was never asked.
+    """
+    asked = dict(itertools.pairwise(arguments)).get("--adapter-rank")
+    if asked is None:
+        return
+    adapter = manifest.get("adapter")
+    if not isinstance(adapter, Mapping) or "rank" not in adapter:
+        raise GoogleError(
+            f"{place} was not filled as a LoRA adapter, so whether the server can take it is unknown; fill it with "
+            f"containers/weights/gemma4_stage and --adapter-rank {asked}, or write weights.source: bucket."
+        )
+    if adapter["rank"] > int(asked):
+        raise GoogleError(
+            f"{place} holds an adapter of rank {adapter['rank']}, and the server has room for {asked}: it would stop while it "
+            "loads. Raise serving.adapterRank."
+        )
 
 
 def _run(session: GoogleSession, props: Mapping[str, Any], progress: Progress, warn: Progress) -> None:

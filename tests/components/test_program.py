@@ -578,6 +578,36 @@ class TestOptionsOfAStack:
         (job,) = of_type(run(name), "cloudrunv2/job:Job")
         assert job.inputs["template"]["template"]["maxRetries"] == 0
 
+    def test_each_adapter_is_copied_before_the_server_and_its_own_bucket_may_be_read_by_the_job_alone(self) -> None:
+        adapters = {"tone": "my-org/tone@0123abc", "sql": "gs://training/sql"}
+        ran = run_with("l4", serving={"adapters": adapters})
+        assert ran.exit_code == 0
+        copies = {item.name: item.inputs for item in of_type(ran, f"{DYNAMIC}gemma4:WeightsCopy")}
+        tone, sql = copies["weights-adapter-tone"], copies["weights-adapter-sql"]
+        assert (tone["repository"], tone["prefix"]) == ("my-org/tone", "my-org/tone/0123abc")
+        assert (sql["repository"], sql["prefix"]) == ("gs://training/sql", "adapters/training/sql")
+        for one in (tone, sql):
+            asked = dict(zip(one["arguments"][::2], one["arguments"][1::2], strict=True))
+            assert asked["--repo"] == one["repository"]
+            assert asked["--destination"].endswith(one["prefix"])
+            assert (asked["--adapter-rank"], asked["--adapter-base"]) == ("16", "gemma-4-12b")
+        grants = of_type(ran, "storage/bucketIAMMember:BucketIAMMember")
+        (job_writes,) = (item.inputs["member"] for item in grants if item.inputs["role"].endswith("objectUser"))
+        of_source = [item.inputs for item in grants if item.inputs["bucket"] == "training"]
+        assert of_source == [{"bucket": "training", "role": "roles/storage.objectViewer", "member": job_writes}]
+        (service,) = of_type(ran, "cloudrunv2/service:Service")
+        container = service.inputs["template"]["containers"][0]
+        assert "tone=/mnt/weights/my-org/tone/0123abc" in container["args"]
+        assert {name for name in copies if "adapter" in name} <= {urn.rsplit("::", 1)[-1] for urn in service.depends_on}
+
+    def test_an_adapter_in_an_existing_bucket_is_only_looked_at(self) -> None:
+        weights = {"source": "existing", "bucket": "theirs"}
+        ran = run_with("l4", weights=weights, serving={"adapters": {"sql": "gs://theirs/loras/sql"}})
+        assert ran.exit_code == 0
+        (copy,) = (item for item in of_type(ran, f"{DYNAMIC}gemma4:WeightsCopy") if "adapter" in item.name)
+        assert (copy.inputs["job"], copy.inputs["prefix"]) == ("", "loras/sql")
+        assert {item.inputs["bucket"] for item in of_type(ran, "storage/bucketIAMMember:BucketIAMMember")} == {"theirs"}
+
     def test_a_download_at_start_needs_no_bucket(self) -> None:
         ran = run_with("l4", weights={"source": "huggingface"}, hfTokenSecret="hf-token")
         assert ran.exit_code == 0

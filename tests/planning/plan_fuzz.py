@@ -158,6 +158,7 @@ _CHOSEN: Mapping[str, Draw] = {
     "serving.adapters": _one_of({"tone": "my-org/tone@0123abc"}, {"tone": "my-org/tone", "sql": "gs://my-bucket/sql"}),
     "serving.adapterRank": _one_of(1, 8, 16, 64, 512),
     "serving.adapterSlots": _one_of(1, 2, 16),
+    "serving.adapterExperts": _one_of(True, False),
     "serving.env": _one_of({"VLLM_LOGGING_LEVEL": "DEBUG"}),
     "vllmArgs": _one_of({"max-log-len": 100}, {"kv-cache-memory-bytes": 10**9}),
     "workload.promptTokens": _between(1, 200_000),

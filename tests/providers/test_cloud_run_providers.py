@@ -178,12 +178,42 @@ class TestWeightsCopy:
         assert provider(WeightsCopyProvider()).create(props).outs["commit"] == "0" * 40
         assert note in capsys.readouterr().out
 
+    @pytest.mark.parametrize(
+        ("adapter", "words"),
+        [({"rank": 32}, "serving.adapterRank"), (None, "not filled as a LoRA adapter"), ({"rank": 16}, "")],
+    )
+    def test_a_filled_folder_holds_an_adapter_of_the_rank_that_has_room(
+        self, google: FakeGoogle, props: dict[str, Any], adapter: dict[str, int] | None, words: str
+    ) -> None:
+        manifest = {"repo": "gs://weights/mine/tone", "bytes": 1, "files": [{"name": "adapter_config.json", "size": 1}]}
+        bucket = props["bucket"]
+        place = f"gs://{bucket}/mine/tone"
+        text = json.dumps({**manifest, **({"adapter": adapter} if adapter else {})})
+        google.storage.put_text(bucket, f"mine/tone/{MANIFEST}", text)
+        google.storage.put_text(bucket, "mine/tone/adapter_config.json", "1")
+        asked = ["--repo", place, "--destination", place, "--adapter-rank", "16"]
+        existing = {**props, "job": "", "prefix": "mine/tone", "repository": place, "arguments": asked}
+        if words:
+            with pytest.raises(Exception, match=words):
+                provider(WeightsCopyProvider()).create(existing)
+        else:
+            assert provider(WeightsCopyProvider()).create(existing).outs["files"] == 1
+
     def test_the_copy_says_newer_commit_and_ends_with_these_codes(self) -> None:
         """The two programs share no code: what one says, the other reads."""
         assert model_copy.NEWER == NEWER
-        names = {"TOKEN": 4, "GATED": 5, "NOT_FOUND": 6, "MANIFEST": 8, "DISTRUST": 9, "USAGE": 2, "BUCKET": 7}
+        names = {
+            "TOKEN": 4,
+            "GATED": 5,
+            "NOT_FOUND": 6,
+            "MANIFEST": 8,
+            "DISTRUST": 9,
+            "USAGE": 2,
+            "BUCKET": 7,
+            "ADAPTER": 10,
+        }
         assert {name: ExitCode[name] for name in names} == names
-        assert {4, 5, 6, 8, 9} == weights_copy._PERMANENT
+        assert {4, 5, 6, 8, 9, 10} == weights_copy._PERMANENT
         assert {None, 2, 7} == weights_copy._UNSETTLED
 
     def test_without_a_job_it_only_checks(self, google: FakeGoogle, props: dict[str, Any]) -> None:

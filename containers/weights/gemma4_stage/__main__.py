@@ -38,6 +38,7 @@ exit codes:
   7    the bucket cannot be read or written
   8    the bucket's manifest is missing, differs from the objects, or belongs to another model or revision
   9    an answer that the Hub never gives: a list from elsewhere, a redirect to plain http, an invalid file name, too long
+  10   the LoRA adapter cannot be served as asked: its rank, its base model, what it changes, or weights that may hold code
   143  told to stop (SIGTERM): run again, what is there stays
 
 example:
@@ -95,7 +96,11 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     add = parser.add_argument
     add("--destination", required=True, metavar="gs://BUCKET/PREFIX", help="where the files go; one model a prefix")
-    add("--repo", metavar="OWNER/NAME", help="model repository on the Hub; with --verify, what the manifest must name")
+    add(
+        "--repo",
+        metavar="OWNER/NAME",
+        help="repository on the Hub, or gs://BUCKET/FOLDER; with --verify, what the manifest names",
+    )
     add("--revision", metavar="REV", help="commit (40 hex digits), tag or branch; default main")
     add("--verify", action="store_true", help="copy nothing: check the manifest against the objects in the bucket")
     add("--parallel", type=_count, default=3, metavar="N", help="files copied at once (3)")
@@ -104,7 +109,22 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--backoff-seconds", type=float, default=1.0, metavar="S", help="first wait, doubled up to a minute (1)")
     add("--timeout-seconds", type=float, default=60.0, metavar="S", help="silence after which a connection is cut (60)")
     add("--progress-seconds", type=float, default=10.0, metavar="S", help="time between progress lines (10)")
+    adapter = parser.add_argument_group("LoRA adapter (its two files are copied, after a look at what they say)")
+    adapter.add_argument(
+        "--adapter-rank", type=_count, metavar="N", help="the source is an adapter of at most this rank"
+    )
+    adapter.add_argument("--adapter-base", metavar="NAME", default="", help="model that it must be trained for")
+    adapter.add_argument("--adapter-layers", type=_count, metavar="N", help="decoder layers of that model")
+    adapter.add_argument("--adapter-hidden", type=_count, metavar="N", help="hidden size of that model")
+    adapter.add_argument(
+        "--adapter-experts",
+        choices=("yes", "no"),
+        default="no",
+        help="has the server room for adapters of experts (no)",
+    )
     options = parser.parse_args(argv)
+    if options.adapter_rank and not (options.adapter_base and options.adapter_layers and options.adapter_hidden):
+        parser.error("--adapter-rank needs --adapter-base, --adapter-layers and --adapter-hidden beside it")
     if not options.verify and not options.repo:
         parser.error("--repo says what to copy; give it, or --verify to check a bucket that is already filled")
     if options.parallel * options.chunk_mib * 2 > MEMORY_MIB:

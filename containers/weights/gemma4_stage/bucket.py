@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -28,6 +29,8 @@ class ExistingObject(NamedTuple):
     size: int
     generation: str
     metadata: Mapping[str, str]
+    md5: str = ""
+    """In hex digits; empty where the bucket keeps none, as of an object that was put together from parts."""
 
     def holds(self, file: ListedFile) -> bool:
         """Return True if size and checksum are those that the Hub lists."""
@@ -41,6 +44,9 @@ class UploadLost(Exception):
 
 class DestinationBucket:
     """A bucket below one prefix. For one thread."""
+
+    role = "roles/storage.objectUser"
+    """What the job's service account needs on it."""
 
     def __init__(
         self, endpoint: str, bucket: str, prefix: str,
@@ -62,7 +68,8 @@ class DestinationBucket:
             for item in listing.get("items", ()):
                 name = item["name"][len(self._prefix) :]
                 metadata = item.get("metadata") or {}
-                found[name] = ExistingObject(name, int(item["size"]), str(item.get("generation", "")), metadata)
+                md5 = base64.b64decode(item.get("md5Hash") or "").hex()
+                found[name] = ExistingObject(name, int(item["size"]), str(item.get("generation", "")), metadata, md5)
             if not listing.get("nextPageToken"):
                 return found
             page = f"&pageToken={quote(listing['nextPageToken'], safe='')}"
@@ -133,7 +140,7 @@ class DestinationBucket:
         """Return what to raise for an answer that refuses."""
         need = {
             401: "Google does not accept the access token; is the job's service account enabled?",
-            403: "grant the job's service account roles/storage.objectUser on the bucket.",
+            403: f"grant the job's service account {self.role} on the bucket.",
             404: "there is no such bucket, or this account may not see it; check the name.",
             412: "an object changed during the copy. Is another run writing there? Let one finish, then run again.",
         }.get(reply.status, reply.text[:200])

@@ -6,7 +6,7 @@ import enum
 
 
 class ExitCode(enum.IntEnum):
-    """Codes 4, 5, 6, 8 and 9 mean that another run would end in the same way."""
+    """Codes 4, 5, 6, 8, 9 and 10 mean that another run would end in the same way."""
 
     OK = 0
     GAVE_UP = 1
@@ -18,6 +18,7 @@ class ExitCode(enum.IntEnum):
     BUCKET = 7
     MANIFEST = 8
     DISTRUST = 9
+    ADAPTER = 10
     STOPPED = 143
 
 

@@ -12,7 +12,7 @@ from containers.shared.manifest import SHA256
 
 from .bucket import QUANTUM, ExistingObject, UploadLost
 from .exit_codes import CopyFailure, ExitCode
-from .hub import GIT_SHA1, ListedFile
+from .hub import GIT_SHA1, MD5, ListedFile
 from .job_log import MIB, log, readable_size
 from .request import CopyRequest
 from .window import Window
@@ -113,7 +113,7 @@ class FileCopier:
     def _upload(self, file: ListedFile, window: Window, checksums: Checksums) -> None:
         metadata = {file.algorithm: file.digest}
         if file.algorithm != SHA256 and file.size <= self._chunk:
-            # The Hub lists no SHA-256 for files outside LFS. They are small: learn it before the upload's metadata is set.
+            # The source lists no SHA-256 for these. Where they are small, learn it before the upload's metadata is set.
             window.wait_for(file.size)
             checksums.check()
             metadata[SHA256] = checksums.sha256()
@@ -145,6 +145,8 @@ class Checksums:
         self._sums = {SHA256: hashlib.sha256()}
         if file.algorithm == GIT_SHA1:
             self._sums[GIT_SHA1] = hashlib.sha1(b"blob %d\0" % file.size, usedforsecurity=False)
+        if file.algorithm == MD5:
+            self._sums[MD5] = hashlib.md5(usedforsecurity=False)
 
     def update(self, data: memoryview) -> None:
         """Add the next bytes of the file."""

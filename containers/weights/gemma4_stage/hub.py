@@ -16,6 +16,8 @@ from .connections import REDIRECTS, Connections, origin, raise_unless_content, s
 from .exit_codes import CopyFailure, ExitCode
 from .retries import Retries, retry
 
+MD5 = "md5"
+"""Key of the checksum that Cloud Storage keeps of the objects of another bucket."""
 GIT_SHA1 = "git-sha1"
 """Key of git's blob id, in the manifest and in the metadata of objects."""
 
@@ -26,7 +28,8 @@ OTHER_WEIGHTS = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".gguf", ".o
 
 
 class ListedFile(NamedTuple):
-    """One file as the Hub lists it. `algorithm` is SHA256 for LFS files, GIT_SHA1 for all others."""
+    """One file as its source lists it. `algorithm` is SHA256 for LFS files of the Hub, GIT_SHA1 for all others there, MD5 in a
+    bucket."""
 
     name: str
     size: int
@@ -100,6 +103,21 @@ class Hub:
             except TRANSIENT_ERRORS as error:
                 self._connections.close()
                 retries.wait_after(error, f" at byte {offset}")
+
+    def start_of(self, revision: str, file: ListedFile, size: int) -> bytes:
+        """Return the first `size` bytes of a file, fewer where it has fewer."""
+
+        def ask() -> bytes:
+            response = self._open(revision, file, 0)
+            try:
+                start = response.read(min(size, file.size))
+            finally:
+                self._connections.close()  # the rest is not wanted
+            if len(start) < min(size, file.size):
+                raise TransientError("the connection ended early")
+            return start
+
+        return retry(self._retries(f"{file.name}: its first bytes"), ask)
 
     def _open(self, revision: str, file: ListedFile, offset: int) -> http.client.HTTPResponse:
         """Return the response with the content of `file` from `offset` on."""

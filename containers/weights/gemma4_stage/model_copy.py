@@ -9,11 +9,22 @@ from typing import Any
 
 from containers.shared.manifest import MANIFEST, SHA256
 
+from .adapter_files import (
+    CONFIG,
+    MOST_HEADER_BYTES,
+    WEIGHTS,
+    AdapterFacts,
+    AdapterRules,
+    adapter_facts,
+    adapter_files,
+    faults_of,
+    from_manifest,
+)
 from .bucket import DestinationBucket, ExistingObject
 from .connections import USER_AGENT
 from .exit_codes import CopyFailure, ExitCode
 from .file_copy import copy_files
-from .hub import GIT_SHA1, Hub, ListedFile
+from .hub import GIT_SHA1, MD5, Hub, ListedFile
 from .job_log import log, readable_size
 from .request import CopyRequest
 
@@ -34,12 +45,20 @@ def copy_model(request: CopyRequest) -> None:
         if not request.is_pinned:
             revision = manifest["revision"] if keeps_commit else hub.listing(revision)[0]
         _refuse_other_model(manifest, request, revision)
-        if not _differences(manifest, objects):
+        known = from_manifest(manifest.get("adapter"))
+        if request.adapter and known:
+            _refuse_adapter(request, request.adapter, known)
+        if not _differences(manifest, objects) and (known or not request.adapter):
             whole = f"Nothing to do: {request.place} holds {request.repo} at {revision}, whole."
             note = _newer_commit(request, hub, revision) if keeps_commit else ""
             log("INFO", whole + note, event="complete", revision=revision)
             return
     revision, files = hub.listing(revision)
+    facts = None
+    if request.adapter:
+        files = adapter_files(request.repo, files)
+        facts = _adapter_at(request, hub, revision, files)
+        _refuse_adapter(request, request.adapter, facts)
     right = [file.name for file in files if file.name in objects and objects[file.name].holds(file)]
     sums = {name: objects[name].metadata[SHA256] for name in right}
     missing = sorted((file for file in files if file.name not in sums), key=lambda file: -file.size)
@@ -57,7 +76,7 @@ def copy_model(request: CopyRequest) -> None:
         bucket.delete(MANIFEST)  # until the end the prefix is incomplete, and must not claim otherwise
     if missing:
         sums.update(copy_files(request, revision, missing, objects))
-    _write_manifest(request, bucket, revision, files, sums)
+    _write_manifest(request, bucket, revision, files, sums, facts)
 
 
 def verify_prefix(request: CopyRequest) -> None:
@@ -86,6 +105,31 @@ def verify_prefix(request: CopyRequest) -> None:
     log("INFO", message, event="verified", repo=repo, revision=revision)
 
 
+def _adapter_at(request: CopyRequest, hub: Hub, revision: str, files: Sequence[ListedFile]) -> AdapterFacts:
+    """Return what an adapter says of itself: its configuration, and the list of tensors at the start of its weights."""
+    config, weights = (next(file for file in files if file.name == name) for name in (CONFIG, WEIGHTS))
+    length = int.from_bytes(hub.start_of(revision, weights, 8), "little")
+    if length > MOST_HEADER_BYTES or config.size > MOST_HEADER_BYTES:
+        fact = (
+            f"{request.repo}: {WEIGHTS} or {CONFIG} is not of its kind: it begins with more than 16 MiB of description."
+        )
+        raise CopyFailure(ExitCode.ADAPTER, f"{fact} Is it a PEFT adapter?")
+    header = hub.start_of(revision, weights, 8 + length)[8:]
+    return adapter_facts(request.repo, hub.start_of(revision, config, config.size), header)
+
+
+def _refuse_adapter(request: CopyRequest, rules: AdapterRules, facts: AdapterFacts) -> None:
+    """Raise CopyFailure where the adapter cannot be served as planned; warn of what the server leaves out of it."""
+    faults = list(faults_of(facts, rules))
+    if faults:
+        raise CopyFailure(ExitCode.ADAPTER, f"{request.repo} cannot be served: {' Besides, '.join(faults)}")
+    if facts.ignored:
+        fact = f"{request.repo} also changes {', '.join(facts.ignored)}, which the server leaves as they are."
+        log(
+            "WARNING", f"{fact} Its answers about pictures or sound may differ from those in training.", event="adapter"
+        )
+
+
 def _newer_commit(request: CopyRequest, hub: Hub, revision: str) -> str:
     """Return a sentence about the newer commit that the branch names by now; empty where there is none, or no answer."""
     try:
@@ -95,6 +139,10 @@ def _newer_commit(request: CopyRequest, hub: Hub, revision: str) -> str:
         return ""
     if now == revision:
         return ""
+    if request.repo.startswith("gs://"):
+        return (
+            f" {request.repo} holds a {NEWER}, which is left alone. To serve it, put it into a folder of another name."
+        )
     return (
         f" {request.revision} has a {NEWER} {now}, which is left alone. To serve it, name it as the revision "
         "(gemma4 pin): it gets a prefix of its own."
@@ -102,8 +150,9 @@ def _newer_commit(request: CopyRequest, hub: Hub, revision: str) -> str:
 
 
 def _write_manifest(
-    request: CopyRequest, bucket: DestinationBucket, revision: str, files: Sequence[ListedFile], sums: Mapping[str, str]
-) -> None:
+    request: CopyRequest, bucket: DestinationBucket, revision: str, files: Sequence[ListedFile], sums: Mapping[str, str],
+    adapter: AdapterFacts | None,
+) -> None:  # fmt: skip
     """Look at the bucket once more, then write the manifest that vouches for it."""
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     total = sum(file.size for file in files)
@@ -113,6 +162,8 @@ def _write_manifest(
         rows.append({**row, file.algorithm: file.digest})
     manifest = {"schema": 1, "tool": USER_AGENT, "repo": request.repo, "revision": revision}
     manifest.update(requested=request.revision, completed=stamp, bytes=total, files=rows)
+    if adapter:
+        manifest["adapter"] = adapter._asdict()
     objects = bucket.objects()
     differences = _differences(manifest, objects)
     if differences:
@@ -133,7 +184,7 @@ def _differences(manifest: Mapping[str, Any], objects: Mapping[str, ExistingObje
             found.append(f"{name}: missing")
         elif stored.size != row["size"]:
             found.append(f"{name}: size expected {row['size']}, got {stored.size}")
-        elif not any(row.get(kind) and stored.metadata.get(kind) == row[kind] for kind in (SHA256, GIT_SHA1)):
+        elif not any(row.get(kind) and stored.metadata.get(kind) == row[kind] for kind in (SHA256, GIT_SHA1, MD5)):
             got = stored.metadata.get(SHA256) or "none: not written by this tool"
             found.append(f"{name}: sha256 expected {row[SHA256]}, got {got}")
     return found

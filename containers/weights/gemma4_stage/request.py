@@ -6,12 +6,14 @@ import argparse
 import re
 from collections.abc import Mapping
 
+from .adapter_files import AdapterRules
 from .bucket import DestinationBucket
 from .exit_codes import CopyFailure, ExitCode
 from .google_token import GoogleToken
 from .hub import Hub
 from .job_log import hide
 from .retries import Retries
+from .source_folder import SourceFolder
 
 MEMORY_MIB = 192
 """All windows together. The interpreter needs about 30 MiB beside them."""
@@ -28,6 +30,12 @@ class CopyRequest:
         self.options = options
         self.repo, self.revision = (options.repo or "").strip("/"), options.revision or "main"
         self.is_pinned = re.fullmatch(r"[0-9a-f]{40}", self.revision) is not None
+        self.adapter: AdapterRules | None = None
+        if options.adapter_rank:
+            self.adapter = AdapterRules(
+                options.adapter_rank, options.adapter_base, options.adapter_layers, options.adapter_hidden,
+                options.adapter_experts == "yes",
+            )  # fmt: skip
         self.bucket_name, self.prefix = place[1], f"{place[2]}/" if place[2] else ""
         self.place = f"gs://{self.bucket_name}/{self.prefix}".rstrip("/")
         storage = environ.get("STORAGE_ENDPOINT") or environ.get("STORAGE_EMULATOR_HOST") or "storage.googleapis.com"
@@ -41,7 +49,12 @@ class CopyRequest:
         )
 
     def hub(self) -> Hub:
-        """Return a client of the Hub, for one thread."""
+        """Return a client of the Hub, or of the folder of a bucket that is the source instead; for one thread."""
+        if self.repo.startswith("gs://"):
+            bucket, _, folder = self.repo[len("gs://") :].partition("/")
+            return SourceFolder(
+                self._storage_endpoint, bucket, f"{folder}/", self._google_token, self.options.timeout_seconds, self._retries,
+            )  # fmt: skip
         return Hub(self._hub_endpoint, self.repo, self._hub_token, self.options.timeout_seconds, self._retries)
 
     def bucket(self) -> DestinationBucket:

@@ -31,7 +31,7 @@ from pulumi_gcp.cloudrunv2 import (
 )
 
 from infra.components.shared.foundation import Foundation
-from infra.planning.artifacts import StagingPlan, WeightSet
+from infra.planning.artifacts import AdapterSet, StagingPlan, WeightSet
 from infra.planning.plan import Plan
 from infra.providers.weights_copy import WeightsCopy, WeightsCopyArgs
 
@@ -96,6 +96,24 @@ class Weights(pulumi.ComponentResource):
             )
             for number, weights in enumerate(plan.weights)
         ]
+        copies += [
+            WeightsCopy(
+                f"{name}-adapter-{adapter.name}",
+                WeightsCopyArgs(
+                    project=plan.names.project,
+                    region=plan.region,
+                    bucket=self.bucket,
+                    prefix=adapter.prefix,
+                    repository=adapter.source,
+                    revision=adapter.revision,
+                    job="" if job is None else job.name,
+                    arguments=adapter_arguments(plan, adapter),
+                    program_hash="" if job is None else hashlib.sha256(stage).hexdigest()[:12],
+                ),
+                opts=pulumi.ResourceOptions(parent=self, depends_on=waits),
+            )
+            for adapter in plan.adapters
+        ]
         self.grants = [self._grant("reader", "roles/storage.objectViewer", args.foundation.runtime.member)]
         self.ready = [*copies, *self.grants]
         self.register_outputs({"bucket": self.bucket})
@@ -108,6 +126,20 @@ class Weights(pulumi.ComponentResource):
             member=member,
             opts=pulumi.ResourceOptions(parent=self),
         )
+
+    def _source_grants(self, member: pulumi.Input[str]) -> list[gcp.storage.BucketIAMMember]:
+        """Let the job read the buckets that adapters come from."""
+        sources = sorted({one.source_bucket for one in self._plan.adapters} - {"", self._plan.names.bucket})
+        return [
+            gcp.storage.BucketIAMMember(
+                f"{self._name}-source-{bucket}",
+                bucket=bucket,
+                role="roles/storage.objectViewer",
+                member=member,
+                opts=pulumi.ResourceOptions(parent=self),
+            )
+            for bucket in sources
+        ]
 
     def _job(self, staging: StagingPlan, stage: bytes) -> tuple[gcp.cloudrunv2.Job, list[pulumi.Resource]]:
         """Return the job that fills the bucket, and what must be there before it can run."""
@@ -123,6 +155,7 @@ class Weights(pulumi.ComponentResource):
         grants = [
             self._grant("writer", "roles/storage.objectUser", stager.member),
             *foundation.let_read_token("stager", stager),
+            *self._source_grants(stager.member),
         ]
         waits: list[pulumi.Resource] = [script, foundation.settled("stager", [stager, *grants])]
         environment = []
@@ -178,3 +211,18 @@ def stage_arguments(plan: Plan, weights: WeightSet) -> list[str]:
     """Return the command line of the staging job for one checkpoint."""
     destination = f"gs://{plan.names.bucket}/{weights.prefix}"
     return ["--repo", weights.hub_id, "--revision", weights.revision, "--destination", destination]
+
+
+def adapter_arguments(plan: Plan, adapter: AdapterSet) -> list[str]:
+    """Return the command line of the staging job for one LoRA adapter: what it must be to be served is part of it."""
+    revision = ["--revision", adapter.revision] if adapter.revision else []
+    destination = f"gs://{plan.names.bucket}/{adapter.prefix}"
+    rules = {
+        "rank": plan.server.adapter_rank,
+        "base": f"gemma-4-{plan.architecture.id}",
+        "layers": plan.architecture.layers,
+        "hidden": plan.architecture.hidden_size,
+        "experts": "yes" if plan.server.adapts_experts else "no",
+    }
+    asked = [word for name, value in rules.items() for word in (f"--adapter-{name}", str(value))]
+    return ["--repo", adapter.source, *revision, "--destination", destination, *asked]

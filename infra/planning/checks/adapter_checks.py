@@ -26,7 +26,7 @@ def check_adapters(settings: Settings, server: Server, adapters: tuple[AdapterSe
         *_sources(settings, adapters),
         *_drafting(server),
     ]
-    return Findings(tuple(refusals), tuple(_empty_slots(server)))
+    return Findings(tuple(refusals), (*_empty_slots(server), *_no_experts(server)))
 
 
 def adapter_notes(settings: Settings, server: Server) -> Iterator[str]:
@@ -110,7 +110,11 @@ def _drafting(server: Server) -> Iterator[Fault]:
 
 def _without_adapters(settings: Settings) -> Iterator[Fault]:
     serving = settings.serving
-    for key, name in (("adapterRank", "adapter_rank"), ("adapterSlots", "adapter_slots")):
+    for key, name in (
+        ("adapterRank", "adapter_rank"),
+        ("adapterSlots", "adapter_slots"),
+        ("adapterExperts", "adapter_experts"),
+    ):
         if getattr(serving, name) != type(serving).model_fields[name].default:
             fact = "has no effect: serving.adapters names none."
             yield Fault(f"serving.{key}", fact, "It would be ignored.", "Take it out.")
@@ -122,3 +126,9 @@ def _empty_slots(server: Server) -> Iterator[Fault]:
         yield Fault(
             "serving.adapterSlots", fact, "Their memory is set aside all the same.", f"Write {server.adapters}."
         )
+
+
+def _no_experts(server: Server) -> Iterator[Fault]:
+    if server.adapts_experts and not server.mixture:
+        fact = f"has no effect: {server.model.id} has no experts."
+        yield Fault("serving.adapterExperts", fact, "It would be ignored.", "Take it out.")

@@ -29,6 +29,8 @@ DRIVER_FILE, CUDA_COMPAT, HOST_LIBRARIES = (
 )
 """Where the host tells its driver, where NVIDIA's base images hold the compatibility libraries, and where the host's own
 lie in the container."""
+WITHOUT_EXPERTS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "proj")
+"""What adapters of a mixture may change where no room is set aside for experts: all other linear layers, and the router."""
 HASH_PREFIX = "spec-"
 
 
@@ -151,6 +153,7 @@ def planned_flags(
         "--lora-modules": tuple(f"{name}={path}" for name, path in (adapters or {}).items()) or None,
         "--max-lora-rank": server.adapter_rank or None,
         "--max-loras": server.adapter_slots or None,
+        "--lora-target-modules": WITHOUT_EXPERTS if adapters and server.mixture and not server.adapts_experts else None,
         "--max-cpu-loras": max(server.adapters, server.adapter_slots) or None,
     }
     return {flag: flags[flag] for flag in (*FLAG_ORDER, *(flag for flag in flags if flag not in FLAG_ORDER))}

@@ -67,6 +67,8 @@ class Server:
     """Adapters that lie on the device at once."""
     adapter_rank: int = 0
     """The largest rank of an adapter, for which each slot has room."""
+    adapts_experts: bool = False
+    """Whether each slot has room for the experts of a mixture too."""
     text_only: bool = False
     """Whether no modality but text is served, so that none is profiled."""
     logged_weights_gib: float | None = None
@@ -161,6 +163,7 @@ def server_of(
         adapters=len(serving.adapters),
         adapter_slots=_adapter_slots(settings),
         adapter_rank=serving.adapter_rank if serving.adapters else 0,
+        adapts_experts=bool(serving.adapters) and serving.adapter_experts,
         text_only=not (modalities.image or modalities.audio or modalities.video),
         load_format=load_format(settings, hosting),
         hosting=hosting,

@@ -26,7 +26,6 @@ UNPLANNED_FLAGS = frozenset(
         "--kv-cache-memory-bytes",
         "--kv-offloading-size",
         "--lora-dtype",
-        "--lora-target-modules",
         "--mm-encoder-only",
         "--num-gpu-blocks-override",
         "--pipeline-parallel-size",

@@ -345,6 +345,12 @@ class ServingSettings(Group):
         le=MOST_ADAPTERS,
         flag="--max-loras",
     )
+    adapter_experts: bool = setting(
+        False,
+        "Whether an adapter changes experts of a mixture, each by itself: their room is many times that of all else.",
+        True,
+        owns=("--lora-target-modules",),
+    )
     cuda_compatibility: Literal["auto", "always", "never"] = setting(
         "auto",
         "Whether CUDA's compatibility library in the image is put before the host's driver library (GPU); auto: decided "

@@ -70,6 +70,16 @@ class TestTheCommand:
         spelled = flags(plan({f"a{number}": f"o/a{number}" for number in range(12)}))
         assert (spelled["--max-loras"], spelled["--max-cpu-loras"]) == (["8"], ["12"])
 
+    def test_leaves_the_experts_of_a_mixture_alone_unless_asked(self) -> None:
+        mixture = {"model": "gemma-4-26b-a4b-it", "accelerator": "rtx-pro-6000"}
+        spelled = flags(plan({"tone": TONE}, mixture))
+        assert {"q_proj", "o_proj", "down_proj", "proj"} <= set(spelled["--lora-target-modules"])
+        assert not any("experts" in module for module in spelled["--lora-target-modules"])
+        assert "--lora-target-modules" not in flags(plan({"tone": TONE}, mixture, serving__adapterExperts=True))
+        assert "--lora-target-modules" not in flags(plan({"tone": TONE}))
+        useless = plan({"tone": TONE}, serving__adapterExperts=True).warnings
+        assert "serving.adapterExperts" in {fault.key for fault in useless}
+
     def test_names_the_repository_where_the_server_downloads(self) -> None:
         spelled = flags(plan({"tone": "my-org/tone"}, weights__source="huggingface"))
         assert spelled["--lora-modules"] == ["tone=my-org/tone"]
