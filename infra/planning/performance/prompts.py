@@ -7,7 +7,8 @@ embedding is applied to the last token only. KV-shared layers (E2B, E4B) compute
 only with --kv-sharing-fast-prefill, which is off unless somebody asks for it.
 
 A prompt that the prefix cache holds costs nothing here: where a part of the prompts is cached, a rate lies between
-`rate_with_new_prompts` and decoding alone. Not modelled: the network, images and audio, and queueing.
+`rate_with_new_prompts` and decoding alone. Weights in fp8 are counted at the rate of bf16. Not modelled: collectives between
+devices, the network, images and audio, and queueing.
 """
 
 from __future__ import annotations
@@ -70,14 +71,14 @@ def _added_seconds(server: Server, requests: int, prompt_tokens: int, output_tok
 
     Requests of one length that started together end together, so that their prompts fill steps together as well.
     """
+    budget, all_tokens = server.max_num_batched_tokens, requests * prompt_tokens
+    plain_s = _linear_seconds(server, 0, beside=requests)
     seconds = REQUEST_S + requests * _attention_seconds(server, prompt_tokens)
-    for steps, tokens in _steps(server, requests * prompt_tokens):
-        seconds += steps * (
-            _linear_seconds(server, tokens, beside=requests) - _linear_seconds(server, 0, beside=requests)
-        )
-    # A long prompt takes several steps, of which only the last brings a token.
-    further = math.ceil(prompt_tokens / server.max_num_batched_tokens) - 1
-    return seconds + further * step_of(server, requests, prompt_tokens + output_tokens / 2).seconds
+    for steps, tokens in _steps(server, all_tokens):
+        seconds += steps * (_linear_seconds(server, tokens, beside=requests) - plain_s)
+    # Steps that bring none of a request's tokens: those before the last of a long prompt, or those of others' prompts.
+    further = max(math.ceil(prompt_tokens / budget) - 1, math.ceil(all_tokens / budget) - output_tokens)
+    return seconds + further * (plain_s + launch_s(server))
 
 
 def _steps(server: Server, tokens: int) -> Iterator[tuple[int, int]]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from infra.catalog import Accelerator, catalog
 from infra.planning.performance import prompts
-from infra.planning.performance.decode import weight_bytes
+from infra.planning.performance.decode import launch_s, step_of, weight_bytes
 from infra.planning.performance.prompts import first_token, rate_with_new_prompts
 from infra.planning.performance.speed import SpeedModel
 from infra.planning.server.server import Server
@@ -120,7 +120,55 @@ class TestFirstToken:
         assert guessed.high / guessed.mid == pytest.approx(1.40)
 
 
+def step_by_step(served: Server, clients: int, prompt: int, answer: int) -> float:
+    """Return the tokens/s of clients that each send their next request as soon as they have the answer, every step of vLLM's
+    scheduler counted for itself: running requests decode, and prompts fill what is left of the budget in their order."""
+    left, missing, ready = [prompt] * clients, [answer] * clients, [0.0] * clients
+    now, tokens, ended, settled = 0.0, 0, 0, (0.0, 0)
+    attention_s = prompts._attention_seconds
+    while ended < 8 * clients:
+        here = [client for client in range(clients) if ready[client] <= now]
+        decoding = [client for client in here if not left[client]]
+        budget, seconds = served.max_num_batched_tokens - len(decoding), 0.0
+        for client in here:
+            taken = min(left[client], budget)
+            if taken:
+                done = prompt - left[client]
+                seconds += attention_s(served, done + taken) - attention_s(served, done)
+                left[client], budget = left[client] - taken, budget - taken
+        read = served.max_num_batched_tokens - len(decoding) - budget
+        if not here:
+            now = min(ready)
+            continue
+        plain_s = prompts._linear_seconds(served, 0, beside=len(decoding))
+        idle_s = plain_s + launch_s(served)
+        decode_s = step_of(served, len(decoding), prompt + answer / 2).seconds if decoding else idle_s
+        now += seconds + decode_s + prompts._linear_seconds(served, read, beside=len(decoding)) - plain_s
+        for client in here:
+            if not left[client]:
+                missing[client], tokens = missing[client] - 1, tokens + 1
+                if not missing[client]:
+                    left[client], missing[client], ready[client] = prompt, answer, now + prompts.REQUEST_S
+                    ended += 1
+                    if ended == 2 * clients:
+                        settled = (now, tokens)
+    return (tokens - settled[1]) / (now - settled[0])
+
+
 class TestNewPrompts:
+    @pytest.mark.parametrize(("name", "accelerator"), [("gemma-4-e4b-it", "v6e-1"), ("gemma-4-31b-it", "rtx-pro-6000")])
+    @pytest.mark.parametrize(
+        ("batched", "clients", "prompt", "answer"),
+        [(2048, 1, 3000, 60), (2048, 8, 30, 60), (2048, 16, 512, 60), (4096, 16, 2048, 60), (1024, 8, 9000, 40)],
+    )
+    def test_the_rate_is_that_of_a_scheduler_followed_step_by_step(
+        self, name: str, accelerator: str, batched: int, clients: int, prompt: int, answer: int
+    ) -> None:
+        served = server(name, accelerator, batched=batched)
+        decoding = Band.exactly(clients / step_of(served, clients, prompt + answer / 2).seconds)
+        fresh = rate_with_new_prompts(served, clients, prompt, answer, decoding=decoding).mid
+        assert fresh == pytest.approx(step_by_step(served, clients, prompt, answer), rel=0.05)
+
     def test_short_prompts_cost_next_to_nothing_beside_requests_that_decode(self) -> None:
         for accelerator in ("l4", "v6e-1", "rtx-pro-6000"):
             rate = SpeedModel(server("gemma-4-e4b-it", accelerator), 30, 256).tokens_per_second_at(16)
