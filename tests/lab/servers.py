@@ -1,7 +1,8 @@
 """Real vLLM servers on this machine's CPU, for tests that somebody asked for by naming a laboratory.
 
 A laboratory is a directory with a virtual environment `venv` that has vLLM's CPU build, and tiny random Gemma 4
-checkpoints beside it: `tiny` (text) and, if wanted, `tiny-mm` (text and pictures). GEMMA4_VLLM_LAB names it.
+checkpoints beside it: `tiny` (text) and, if wanted, `tiny-mm` (text and pictures). GEMMA4_VLLM_LAB names it, or several
+with a colon between them, one for each version of vLLM: commands are parsed by all, servers run in the first.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-LAB = Path(os.environ["GEMMA4_VLLM_LAB"]) if os.environ.get("GEMMA4_VLLM_LAB") else None
+LABS = [Path(folder) for folder in os.environ.get("GEMMA4_VLLM_LAB", "").split(os.pathsep) if folder]
+LAB = LABS[0] if LABS else None
 URL = os.environ.get("GEMMA4_VLLM_URL", "")
 NO_LAB = "name a directory with venv/ and tiny/ in GEMMA4_VLLM_LAB to run real vLLM servers on this CPU"
 NO_URL = "name a running server in GEMMA4_VLLM_URL to check it"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from infra.catalog import catalog
-from infra.catalog.flags import flag_table
+from infra.catalog.flags import TABLES, flag_table
 from infra.components.tpu.slice_metadata import serving_spec
 from infra.planning.plan import Plan
 from infra.planning.planner import make_plan
@@ -22,6 +22,7 @@ from infra.planning.server.flag_owners import MANAGED_FLAGS
 from infra.planning.server.implementations import CUDA
 from infra.planning.server.user_flags import UNPLANNED_FLAGS
 from infra.planning.settings.stackfile import read_stack, stack_names
+from tests.commands import flags_of, planned_commands
 from tests.projects import ROOT
 
 L4 = {"model": "gemma-4-12b-it", "accelerator": "l4"}
@@ -260,12 +261,13 @@ class TestTheEnvironment:
 
 
 class TestTheCommandIsOneThatVllmTakes:
-    def test_every_word_of_every_shipped_stack_is_in_the_flag_table(self) -> None:
-        table = flag_table()
-        for one in every_stack():
-            for word in one.command.argv:
-                if word.startswith("--"):
-                    assert table.find(word) is not None, f"{one.stack}: {word}"
+    @pytest.mark.parametrize("version", TABLES)
+    def test_the_flag_table_of_each_version_takes_every_stack_with_every_profile(self, version: str) -> None:
+        table = flag_table(version)
+        for name, argv in planned_commands():
+            for flag, words in flags_of(argv):
+                value = words if len(words) > 1 else words[0] if words else True
+                assert table.check(flag, value) == [], f"{name}: {flag} {value}"
 
     def test_the_flags_that_settings_own_and_those_not_followed_exist_by_their_main_spelling(self) -> None:
         names = set(flag_table().flags)
