@@ -38,7 +38,9 @@ class StackRow(Data):
     verdict: Literal["fits", "tight", "refused"] = Field(description="as in the plan")
     deployable: bool = Field(description="whether the components for its machine exist")
     requests_held: int | None = Field(description="as `capacity.requestsOfWorkload` of the plan")
+    requests_held_band: BandData | None = Field(description="as `capacity.requestsOfWorkloadBand` of the plan")
     kv_tokens: int | None = Field(description="as `capacity.tokens` of the plan")
+    kv_tokens_band: BandData | None = Field(description="as `capacity.tokensBand` of the plan")
     usd_per_hour: Number = Field(description="one replica, running")
 
 

@@ -65,7 +65,11 @@ class Plan:
     Not what vLLM sets aside: its figure (`capacity.concurrency`) counts requests of max_model_len, each with the room that
     only its prefill needs. As every request counts with its last token, none that is held has to be preempted."""
     kv_tokens: Band
-    """`capacity.tokens` over the band of the KV cache's size."""
+    """`capacity.tokens` over the band of the KV cache's size, as are the next three."""
+    requests_held_band: Band
+    """Over `requests_held`."""
+    concurrency_band: Band
+    """Over `capacity.concurrency`."""
     largest_max_model_len: Band
     """A context up to `low` fits the KV cache, up to `high` it may fit, beyond that it is refused."""
     speed: SpeedEstimate

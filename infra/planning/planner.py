@@ -132,7 +132,7 @@ class _PlanningRun:
             quotas=quotas,
             longest_answer_s=settings.workload.output_tokens / speed.planned.per_stream.mid,
         )
-        judged = judge(server, paid_minutes=startup.from_zero.mid / 60, as_planned=self._server_with)
+        judged = judge(server, start_s=startup.from_zero, as_planned=self._server_with)
         findings = self._findings(draft, deployment, cost) + Findings(judged.refusals, judged.warnings)
         if not findings.refusals:  # else nothing of it would be created
             findings += self._slow_or_crowded(server, model, speed, held)
@@ -163,6 +163,8 @@ class _PlanningRun:
             capacity=capacity,
             requests_held=held,
             kv_tokens=Band(*(one.tokens for one in ends)),
+            requests_held_band=Band(*(one.requests_held(self.workload_tokens) for one in ends)),
+            concurrency_band=Band(*(one.concurrency for one in ends)),
             largest_max_model_len=Band(*(one.largest_max_model_len for one in ends)),
             speed=speed,
             speed_model=model,
@@ -243,7 +245,7 @@ class _PlanningRun:
 
     def _cost(self, speed: SpeedEstimate, deployment: Deployment) -> CostEstimate:
         """Price what is deployed, and what is kept in the region: bucket, images, token, and the one-time copy."""
-        region, job, seconds = self.place.region, self.staging, estimate_staging(self._weight_bytes).mid
+        region, job, seconds = self.place.region, self.staging, estimate_staging(self._weight_bytes)
         kept = Kept(
             region=region,
             bucket_bytes=self._weight_bytes if job else 0,

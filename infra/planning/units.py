@@ -106,8 +106,8 @@ def read_minutes(seconds: float) -> str:
 
 
 def read_seconds(seconds: float) -> str:
-    """A short time for reading: 4 ms, 0.34 s, 7.10 s; from ten seconds on as `read_duration` has it."""
-    if 0 < seconds < 0.01:
+    """A short time for reading: 4 ms, 31 ms, 0.34 s, 7.10 s; from ten seconds on as `read_duration` has it."""
+    if 0 < seconds < 0.0995:
         return f"{max(1, round(1000 * seconds))} ms"
     return f"{seconds:.2f} s" if seconds < 10 else read_duration(seconds)
 
@@ -126,18 +126,60 @@ def read_rate(value: float) -> str:
     return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
 
 
-def read_spread(band: Band, read: Callable[[float], str]) -> str:
-    """Return the band of a prediction in brackets: (±20 %), or its two ends as `read` writes them, ($0.02 to $0.18), where
-    they lie unevenly or the upper one is more than twice the middle. Empty if the quantity is exact."""
-    down, up = (round(100 * abs(end / band.mid - 1)) if band.mid else 0 for end in (band.low, band.high))
-    low, high = read(band.low), read(band.high)
+def read_tokens_per_second(value: float) -> str:
+    """A speed for reading: 0.83 tok/s, 31 tok/s, 1,240 tok/s."""
+    return f"{read_rate(value)} tok/s"
+
+
+def read_gib(size: float) -> str:
+    """A size in bytes as GiB to a tenth, without its unit: 8.1."""
+    return f"{size / 2**30:.1f}"
+
+
+def read_count(value: float) -> str:
+    """A number of things for reading: 64, 2,048."""
+    return f"{value:,.0f}"
+
+
+def read_predicted(
+    band: Band,
+    read: Callable[[float], str],
+    what: str = "",
+    *,
+    ends: Callable[[float], str] | None = None,
+    brief: bool = False,
+) -> str:
+    """Return a prediction with its band, and between the two `what` it is: ≈ 26 tok/s alone (±19 %). Where the ends lie
+    unevenly they are named, ≈ $1.36 ($1.18 to $1.62), or with `brief` the farther one counts for both. Where the upper end
+    is more than twice the lower one, the two stand alone: 9 to 24 min. No band where the quantity is exact at the precision
+    of `read`. `ends` reads the ends, by default as the middle is read. This is the one place where a prediction becomes
+    text.
+    """
+    low, high = (ends or read)(band.low), (ends or read)(band.high)
+    mid = read(band.mid)
     if low == high:
-        return ""
-    if down == up and band.high <= 2 * band.low:
-        return f"(±{up} %)"
-    number, _, unit = low.partition(" ")
-    short = number if high.count(" ") == 1 and unit and high.endswith(f" {unit}") else low
-    return f"({short} to {high})"
+        return f"≈ {mid}{what}"
+    if band.high > WIDEST_POINT * band.low:
+        return f"{_without_unit(low, high)} to {high}{what}"
+    down, up = (100 * abs(end / band.mid - 1) for end in (band.low, band.high))
+    if abs(down - up) <= EVEN_PERCENT or (brief and max(down, up) <= _MOST_EVEN):
+        return f"≈ {mid}{what} (±{max(1, round(max(down, up)))} %)"
+    last = _without_unit(high, mid)
+    return f"≈ {mid}{what} ({_without_unit(low, high)} to {last})"
+
+
+WIDEST_POINT = 2.0
+"""The upper end of a band over its lower one, above which a figure is no point any more and its ends stand alone."""
+EVEN_PERCENT = 2.0
+"""By how many percent of the middle the two ends may differ to be written as one: the wider one."""
+_MOST_EVEN = 100 * (WIDEST_POINT - 1) / (WIDEST_POINT + 1)
+"""The most percent on both sides that span no more than WIDEST_POINT."""
+
+
+def _without_unit(figure: str, other: str) -> str:
+    """Return a figure without its unit where the other one names the same."""
+    number, _, unit = figure.partition(" ")
+    return number if other.count(" ") == 1 and unit and other.endswith(f" {unit}") else figure
 
 
 def counted(number: float, noun: str) -> str:

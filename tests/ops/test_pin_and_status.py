@@ -173,7 +173,7 @@ class TestStatus:
         monkeypatch.chdir(ROOT)
         show_status("l4", as_json=False)
         (line,) = (line for line in capsys.readouterr().out.splitlines() if "first token" in line)
-        assert re.search(r"≈ \d+\.\d\d s without network +0\.31 s through it", line)
+        assert re.search(r"(≈ \d+\.\d\d s \(.*\)|\S+ to \d+\.\d\d s) without network +0\.31 s through it", line)
         found = command(capsys)("status", "l4", "--json").data
         assert [(check["name"], check["result"]) for check in found["checks"]] == [("serving-check", result)]
 

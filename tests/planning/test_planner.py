@@ -30,7 +30,7 @@ from infra.planning.report.text import text
 from infra.planning.settings.paths import known_paths
 from infra.planning.settings.resolve import Origin, resolve
 from infra.planning.settings.stackfile import read_stack, stack_names
-from infra.planning.units import Band, read_duration, read_rate
+from infra.planning.units import Band, read_duration, read_minutes, read_predicted, read_tokens_per_second
 from tests.projects import ROOT
 
 L4 = {"model": "gemma-4-12b-it-qat-w4a16", "accelerator": "l4"}
@@ -367,8 +367,9 @@ class TestAStreamSlowerThanReading:
         one = shipped("l4-31b")
         (fault,) = self.told(one)
         assert fault.key == "serving.cpuOffloadGb"
-        assert f"≈ {read_rate(one.speed.planned.per_stream.mid)} tok/s" in fault.fact
-        assert read_duration(256 / one.speed.planned.per_stream.mid) in fault.consequence
+        stream = one.speed.planned.per_stream
+        assert read_predicted(stream, read_tokens_per_second) in fault.fact
+        assert read_predicted(stream.dividing(256), read_duration, ends=read_minutes) in fault.consequence
         assert re.findall(r"(?:model|accelerator): ([\w.-]+)", fault.fix) == [
             "gemma-4-12b-it-qat-w4a16",
             "rtx-pro-6000",
@@ -384,9 +385,8 @@ class TestAStreamSlowerThanReading:
 
     def test_no_offload_is_offered_first_where_all_weights_fit(self) -> None:
         (fault,) = self.told(plan(L4, serving__cpuOffloadGb=3))
-        offered = re.match(r"What is faster: serving.cpuOffloadGb: 0 \(≈ (\d+) tok/s alone\);", fault.fix)
-        assert offered, fault.fix
-        assert offered[1] == read_rate(plan(L4).speed.alone.total.mid)
+        without = read_predicted(plan(L4).speed.alone.total, read_tokens_per_second, " alone")
+        assert fault.fix.startswith(f"What is faster: serving.cpuOffloadGb: 0, {without};")
 
     def test_no_more_weights_cross_the_host_link_than_can_be_offloaded(self) -> None:
         one = shipped("l4-31b", serving__cpuOffloadGb=30)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,11 +12,13 @@ from infra.planning.units import (
     Band,
     counted,
     parse_duration,
+    read_count,
     read_duration,
     read_minutes,
+    read_predicted,
     read_rate,
     read_seconds,
-    read_spread,
+    read_tokens_per_second,
     read_usd,
     spell_duration,
 )
@@ -37,25 +41,51 @@ class TestBand:
             Band(2, 1, 3)
 
     @pytest.mark.parametrize(
-        ("band", "spread"),
+        ("band", "said"),
         [
-            (Band.around(10, 0.2), "(±20 %)"),
-            (Band.around(10, 0.5), "(5 to 15)"),
-            (Band.around(10, 0.2, error_up=1), "(8 to 20)"),
-            (Band.around(1000, 0.2, error_up=24), "(800 to 25,000)"),
-            (Band.exactly(3), ""),
-            (Band.exactly(0), ""),
+            (Band.around(10, 0.2), "≈ 10 cups (±20 %)"),
+            (Band.around(10, 0.32), "≈ 10 cups (±32 %)"),
+            (Band.around(1000, 0.2, error_up=0.4), "≈ 1,000 cups (800 to 1,400)"),
+            (Band.around(1000, 0.2, error_up=0.21), "≈ 1,000 cups (±21 %)"),
+            (Band.around(1000, 0.001), "≈ 1,000 cups (±1 %)"),
+            (Band.around(10, 0.5), "5 to 15 cups"),
+            (Band.around(1000, 0.2, error_up=24), "800 to 25,000 cups"),
+            (Band(0, 0, 3), "0 to 3 cups"),
+            (Band(9.9, 10, 10.1), "≈ 10 cups"),
+            (Band.exactly(3), "≈ 3 cups"),
+            (Band.exactly(0), "≈ 0 cups"),
         ],
     )
-    def test_the_spread_is_a_percentage_or_two_ends_but_never_a_percentage_of_more_than_a_factor_of_two(
-        self, band: Band, spread: str
+    def test_a_prediction_has_its_band_and_one_that_spans_more_than_a_factor_of_two_no_middle(
+        self, band: Band, said: str
     ) -> None:
-        assert read_spread(band, "{:,.0f}".format) == spread
+        assert read_predicted(band, read_count, " cups") == said
+
+    def test_a_brief_band_is_as_wide_as_its_farther_end(self) -> None:
+        assert read_predicted(Band(85, 100, 120), read_count, brief=True) == "≈ 100 (±20 %)"
+        assert read_predicted(Band(80, 100, 115), read_count, brief=True) == "≈ 100 (±20 %)"
+        assert read_predicted(Band(80, 100, 150), read_count, brief=True) == "≈ 100 (80 to 150)"
+        assert read_predicted(Band(70, 100, 150), read_count, brief=True) == "70 to 150"
+
+    @given(st.floats(1, 1e6), st.floats(0, 0.99), st.floats(0, 10), st.booleans())
+    def test_no_figure_of_more_than_a_factor_of_two_is_a_point(
+        self, mid: float, down: float, up: float, brief: bool
+    ) -> None:
+        said = read_predicted(Band.around(mid, down, error_up=up), "{:,.3f}".format, brief=brief)
+        wide = (1 + up) > 2 * (1 - down)
+        assert ("≈" in said) is not wide or "to" not in said
+        if found := re.search(r"±(\d+) %", said):
+            assert int(found[1]) + 0.5 >= 100 * max(down, up)
+            assert int(found[1]) <= 34
 
     def test_two_ends_of_one_unit_name_it_once(self) -> None:
-        assert read_spread(Band(540, 900, 1440), read_minutes) == "(9.0 to 24 min)"
-        assert read_spread(Band(60, 300, 1440), read_minutes) == "(60 s to 24 min)"
-        assert read_spread(Band(0.5, 0.9, 2), read_usd) == "($0.50 to $2.00)"
+        assert read_predicted(Band(540, 900, 1440), read_duration, ends=read_minutes) == "9.0 to 24 min"
+        assert read_predicted(Band(60, 300, 1440), read_duration, " from zero", ends=read_minutes) == (
+            "60 s to 24 min from zero"
+        )
+        assert read_predicted(Band(160, 170, 240), read_duration, ends=read_minutes) == "≈ 2 min 50 s (2.7 to 4.0 min)"
+        assert read_predicted(Band(0.5, 0.9, 2), read_usd) == "$0.50 to $2.00"
+        assert read_predicted(Band(30, 40, 58), read_tokens_per_second, " alone") == "≈ 40 tok/s alone (30 to 58)"
 
 
 @pytest.mark.parametrize(("number", "said"), [(0, "0 slices"), (1, "1 slice"), (2048, "2,048 slices")])
@@ -102,7 +132,8 @@ class TestDurations:
         assert read_duration(seconds) == text
 
     @pytest.mark.parametrize(
-        ("seconds", "text"), [(0.0002, "1 ms"), (0.0038, "4 ms"), (0.01, "0.01 s"), (0.342, "0.34 s"), (12, "12 s")]
+        ("seconds", "text"),
+        [(0.0002, "1 ms"), (0.0038, "4 ms"), (0.031, "31 ms"), (0.0996, "0.10 s"), (0.342, "0.34 s"), (12, "12 s")],
     )
     def test_short_times_are_never_read_as_none(self, seconds: float, text: str) -> None:
         assert read_seconds(seconds) == text

@@ -4,14 +4,15 @@ docs/glossary.md from it."""
 from __future__ import annotations
 
 GLOSSARY = {
-    "band": "The range within which a predicted figure is expected, as in ≈ 27 tok/s (±20 %). It is as wide as the distance "
-    "between predictions and published runs.",
+    "band": "The range within which a predicted figure is expected: ≈ 27 tok/s (±20 %), or ≈ 1.36 (1.18 to 1.62) where its "
+    "ends lie unevenly. It is a claim: about 80 % of runs lie inside. Where a band spans more than a factor of two, only its "
+    "ends are printed: 9 to 24 min. How often the claim held for published runs: gemma4 scorecard",
     "bucket": "The Cloud Storage bucket of a stack. It holds the weights, copied once from Hugging Face. See weights.source.",
     "cached prompt": "A prompt that is already in the KV cache, such as the earlier part of a conversation, so the device "
     "computes almost nothing of it. The rates that a plan calls cached are for such prompts; they are higher than those for "
     "new ones. See serving.prefixCaching.",
     "capacity": "How many requests the KV cache holds at once, of the length in workload.promptTokens and "
-    "workload.outputTokens; in brackets, how many of the longest that serving.maxModelLen lets in. See: gemma4 explain knee",
+    "workload.outputTokens; behind it, how many of the longest that serving.maxModelLen lets in. See: gemma4 explain knee",
     "catalog": "The facts that plans are made from: models, machines, prices, quotas, images, recipes and the flags of vLLM, "
     "each with its source and date. It is the folder infra/catalog.",
     "cold start": "The first request after a quiet time waits until an instance has started; the plan's Start row says how "
@@ -60,6 +61,8 @@ GLOSSARY = {
     "Basis row of `gemma4 plan l4 --full` names the recipe, and who has measured it.",
     "revision": "Either one version of a Cloud Run service, which a changed plan replaces by a new one; or one commit of a "
     "model at Hugging Face. See weights.revision.",
+    "scorecard": "Predictions beside runs that others published, set by set: how large the errors are, and how many runs lie "
+    "inside their bands. Rows of one's own can be compared in the same way. See: gemma4 scorecard",
     "serving check": "The last step of `pulumi up`: it waits for the new server, asks it for an answer, a tool call and each "
     "kind of media, and measures it. See: gemma4 status l4",
     "slice": "A TPU machine of one to eight chips that serves one copy of the model. See tpu.slices.",

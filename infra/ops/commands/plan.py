@@ -14,7 +14,7 @@ from infra.ops.plan_inputs import CHECKOUT, Planned, plan_stack, project_root, s
 from infra.ops.terminal.json_output import print_json
 from infra.planning.report.resources import ResourceList
 from infra.planning.settings.stackfile import stack_names
-from infra.planning.units import exact
+from infra.planning.units import Band, exact, exact_band, read_count, read_predicted
 
 Part = Literal["screen", "full", "command", "resources", "notes", "json", "markdown"]
 """The part of a plan that is printed."""
@@ -116,12 +116,13 @@ def show_stacks(*, as_json: bool) -> None:
     from infra.planning.report.terminal import show
 
     columns = [Column("stack"), Column("model"), Column("machine", spare=2), Column("where", spare=3)]
-    columns += [Column("verdict", spare=1), Column("≈ requests\nheld", figures=True)]
-    columns += [Column("≈ KV\ntokens", figures=True), Column("$/hour", figures=True)]
+    columns += [Column("verdict", spare=1), Column("requests\nheld", figures=True)]
+    columns += [Column("KV tokens", figures=True), Column("$/hour", figures=True)]
     planned = [row for row in rows if "error" not in row]
     cells: list[list[Text | str]] = []
     for row in planned:
-        held, tokens = ("" if row[key] is None else f"{row[key]:,}" for key in ("requestsHeld", "kvTokens"))
+        bands = (row[f"{key}Band"] for key in ("requestsHeld", "kvTokens"))
+        held, tokens = ("" if band is None else read_predicted(Band(**band), read_count, brief=True) for band in bands)
         verdict = Text(row["verdict"], style=VERDICTS[row["verdict"]])
         price = f"{row['usdPerHour']:,.2f}"
         cells.append([row["stack"], row["model"], row["accelerator"], row["location"], verdict, held, tokens, price])
@@ -144,6 +145,8 @@ def _stack_row(name: str, root: Path) -> dict[str, Any]:
         "verdict": plan.verdict.value,
         "deployable": plan.accelerator.deployable,
         "requestsHeld": None if plan.refused else plan.requests_held,
+        "requestsHeldBand": None if plan.refused else exact_band(plan.requests_held_band),
         "kvTokens": None if plan.refused else plan.capacity.tokens,
+        "kvTokensBand": None if plan.refused else exact_band(plan.kv_tokens),
         "usdPerHour": exact(plan.cost.usd_per_hour),
     }

@@ -18,7 +18,14 @@ from infra.ops.terminal.json_output import print_json
 from infra.planning.plan import Plan
 from infra.planning.report.tables import Column, FittedTable
 from infra.planning.report.terminal import show
-from infra.planning.units import read_rate, read_seconds
+from infra.planning.units import (
+    read_count,
+    read_duration,
+    read_minutes,
+    read_predicted,
+    read_seconds,
+    read_tokens_per_second,
+)
 
 _CHECK = "dynamic/gemma4:ServingCheck"
 _EXPORT_S = 60
@@ -138,16 +145,24 @@ def _show(plan: Plan, check: Mapping[str, Any]) -> None:
     rows = [
         (
             "KV cache",
-            f"≈ {int(result['predicted_kv_tokens']):,} tokens",
+            read_predicted(plan.kv_tokens, read_count, " tokens"),
             f"{int(measured):,}" if measured else "unknown",
         ),
         (
             "first token",
-            f"≈ {read_seconds(plan.speed.ttft_s.mid)} without network",
+            f"{read_predicted(plan.speed.ttft_s, read_seconds)} without network",
             f"{result['ttft_s']:.2f} s through it",
         ),
-        ("alone", f"≈ {read_rate(alone.mid)} tok/s", f"{read_rate(result['tokens_per_second'])} tok/s"),
-        ("ready", f"≈ {plan.startup.from_zero.mid:,.0f} s from zero", f"after {result['ready_s']:,.0f} s of waiting"),
+        (
+            "alone",
+            read_predicted(alone, read_tokens_per_second),
+            read_tokens_per_second(result["tokens_per_second"]),
+        ),
+        (
+            "ready",
+            read_predicted(plan.startup.from_zero, read_duration, " from zero", ends=read_minutes),
+            f"after {read_duration(result['ready_s'])} of waiting",
+        ),
     ]
     show(FittedTable([Column(""), Column("predicted"), Column("measured")], rows))
     show(f"  vLLM {result['vllm_version']}, planned {plan.server.image_version or 'whatever the image holds'}")

@@ -11,7 +11,7 @@ from infra.planning.server.implementations import implementation_of
 from infra.planning.server.server import IMAGE_TOKENS, Server
 from infra.planning.settings.declarations import Settings
 from infra.planning.settings.resolve import WRITTEN, Origin
-from infra.planning.units import read_rate, read_spread
+from infra.planning.units import read_predicted, read_rate, read_tokens_per_second
 
 
 def access_notes(settings: Settings, model: Model) -> Iterator[str]:
@@ -72,7 +72,7 @@ def idle_note(server: Server, knee: int, speed: SpeedModel, origin: Origin) -> I
     by, instead = ("", ", or leave it out") if origin in WRITTEN else (f", by the {origin},", "")
     yield (
         f"maxNumSeqs {server.max_num_seqs}{by} leaves the card idle: {knee} running requests would fit and give "
-        f"≈ {read_rate(more.mid)} tok/s in all {read_spread(more, read_rate)} instead of {read_rate(now.mid)}, "
+        f"{read_predicted(more, read_tokens_per_second, ' in all')} instead of {read_predicted(now, read_rate)}, "
         f"with new prompts. Write serving.maxNumSeqs: {knee}{instead}."
     )
 

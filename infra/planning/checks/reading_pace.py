@@ -12,7 +12,7 @@ from infra.planning.memory.footprint import offloadable_bytes
 from infra.planning.memory.verdict import Alternative, Verdict, judge
 from infra.planning.performance.speed import Rate, SpeedModel
 from infra.planning.server.server import Server
-from infra.planning.units import counted, read_duration, read_rate
+from infra.planning.units import counted, read_duration, read_minutes, read_predicted, read_tokens_per_second
 
 READING_SPEED = 5.0
 """Tokens a second at which people read: 238 English words a minute (Brysbaert 2019, over 190 studies) at about 1.3
@@ -25,14 +25,11 @@ def check_pace(model: SpeedModel, planned: Rate, server: Server) -> Iterator[Fau
     slowest = planned.per_stream.mid
     if slowest >= READING_SPEED:
         return
-    wait = read_duration(model.output_tokens / slowest)
-    consequence = (
-        f"An answer of {counted(model.output_tokens, 'token')} takes about {wait}, and callers take it for a hang."
-    )
+    wait = read_predicted(planned.per_stream.dividing(model.output_tokens), read_duration, ends=read_minutes)
+    consequence = f"An answer of {counted(model.output_tokens, 'token')} takes {wait}, and callers take it for a hang."
+    stream = read_predicted(planned.per_stream, read_tokens_per_second)
     if alone.per_stream.mid >= READING_SPEED:
-        fact = (
-            f"with {planned.requests} running each stream gets ≈ {read_rate(slowest)} tok/s, slower than people read."
-        )
+        fact = f"with {planned.requests} running each stream gets {stream}, slower than people read."
         bearable = planned.requests
         while bearable > 1 and model.tokens_per_second_at(bearable).per_stream.mid < READING_SPEED:
             bearable //= 2
@@ -40,7 +37,7 @@ def check_pace(model: SpeedModel, planned: Rate, server: Server) -> Iterator[Fau
         return
     offloaded = min(server.cpu_offload_gib, offloadable_bytes(server) / GIB)
     why = f": {offloaded:.3g} GiB of weights cross the host link for every token" if offloaded else ""
-    fact = f"≈ {read_rate(slowest)} tok/s a stream is slower than people read{why}."
+    fact = f"{stream} a stream is slower than people read{why}."
     instead = "; ".join(_faster(model, server)) or "fewer tokens of context, or a larger machine"
     yield Fault(
         "serving.cpuOffloadGb" if offloaded else "accelerator", fact, consequence, f"What is faster: {instead}."
@@ -60,5 +57,6 @@ def _faster(model: SpeedModel, server: Server) -> Iterator[str]:
             drafting_none = replace(changed, speculation="none", speculative_tokens=0)
             rate = replace(model, server=drafting_none).tokens_per_second_at(1).total
             if rate.mid >= READING_SPEED and judge(changed).verdict is Verdict.FITS:
-                yield f"{Alternative(settings, Verdict.FITS)} (≈ {read_rate(rate.mid)} tok/s alone)"
+                alone = read_predicted(rate, read_tokens_per_second, " alone")
+                yield f"{Alternative(settings, Verdict.FITS)}, {alone}"
                 break

@@ -62,6 +62,8 @@ class CostEstimate:
     idle_month: tuple[LineItem, ...]
     """Storage, kept instances, the gateway: paid while no request comes. A TPU slice that exists is never idle."""
     staging: tuple[LineItem, ...]
+    staging_spread: Band
+    """How long the copy may take, over how long it is likely to."""
     replicas: int
     """The most that the stack runs at once."""
     planned_requests: int
@@ -96,8 +98,13 @@ class CostEstimate:
 
     @property
     def usd_staging(self) -> float:
-        """Dollars for the one-time copy of the weights into the bucket."""
+        """Dollars for the one-time copy of the weights into the bucket, if it takes as long as is likely."""
         return _sum(self.staging)
+
+    @property
+    def usd_staging_band(self) -> Band:
+        """Dollars for that copy, by how long it may take."""
+        return self.staging_spread.times(self.usd_staging)
 
 
 @dataclass(frozen=True)
@@ -117,7 +124,7 @@ class StagingJob:
     """The one-time copy of the weights into the bucket: a Cloud Run job, how long and on what."""
 
     region: str
-    seconds: float
+    seconds: Band
     cpu: float
     memory_gib: float
 
@@ -134,6 +141,7 @@ def estimate_cost(
         replica_hour=replica,
         idle_month=idle,
         staging=staged,
+        staging_spread=staging.seconds.times(1 / staging.seconds.mid) if staging else Band.exactly(1.0),
         replicas=rental.replicas,
         planned_requests=planned.requests,
         usd_per_million_alone=alone.total.dividing(usd_per_million_seconds),
@@ -154,7 +162,7 @@ def _stored(catalog: Catalog, kept: Kept) -> Iterator[LineItem]:
 
 
 def _staged(catalog: Catalog, job: StagingJob) -> Iterator[LineItem]:
-    hours = job.seconds / 3600
+    hours = job.seconds.mid / 3600
     yield price_line(catalog, "staging vCPU", job.cpu * hours, "cloud-run-vcpu", job.region)
     yield price_line(catalog, "staging memory", job.memory_gib * hours, "cloud-run-memory", job.region)
 

@@ -59,6 +59,11 @@ class MemoryBudget:
         return self.device_bytes - self.cap_bytes
 
     @property
+    def kv_left(self) -> Band:
+        """What is left for the KV cache where it is not less than nothing."""
+        return Band(*(max(0.0, end) for end in (self.kv.low, self.kv.mid, self.kv.high)))
+
+    @property
     def kv_bytes_per_device(self) -> int:
         """The likeliest size of the KV cache, never negative."""
         return max(0, int(self.kv.mid))

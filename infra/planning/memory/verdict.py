@@ -22,7 +22,7 @@ from infra.planning.memory.alternatives import (
 from infra.planning.memory.budget import MemoryBudget, capacity_of, device_budget
 from infra.planning.memory.footprint import streamer_bytes
 from infra.planning.server.server import Server
-from infra.planning.units import Band
+from infra.planning.units import Band, read_duration, read_minutes, read_predicted
 
 _MOST_ACCELERATORS, _MOST_MODELS = 3, 2
 
@@ -64,13 +64,15 @@ AsPlanned = Callable[[Mapping[str, object]], Server | None]
 """The server that a stack would get with these settings, its recipe included; None where they cannot be read."""
 
 
-def judge(server: Server, *, paid_minutes: float | None = None, as_planned: AsPlanned | None = None) -> Judgement:
-    """Return whether `server` fits; `paid_minutes` is how long a start runs before memory decides, for the wording only.
+def judge(server: Server, *, start_s: Band | None = None, as_planned: AsPlanned | None = None) -> Judgement:
+    """Return whether `server` fits; `start_s` is how long a start runs before memory decides, for the wording only.
 
     With `as_planned` an alternative is judged as the stack would be planned with it: another machine has another recipe.
     Raises SettingsError where the geometry itself is impossible (a tensor parallelism that vLLM refuses).
     """
-    after = "" if paid_minutes is None else f", after about {max(1, round(paid_minutes))} paid minutes"
+    after = (
+        "" if start_s is None else f", after {read_predicted(start_s, read_duration, ends=read_minutes)} that are paid"
+    )
     findings = list(_findings(server, after))
     if not findings:
         return Judgement(Verdict.FITS)

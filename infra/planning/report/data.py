@@ -138,7 +138,9 @@ def _capacity(plan: Plan) -> form.CapacityData:
         tokens=None if refused else capacity.tokens,
         tokens_band=None if refused else _whole(plan.kv_tokens),
         concurrency_at_max_model_len=None if refused else exact(capacity.concurrency),
+        concurrency_at_max_model_len_band=None if refused else _band(plan.concurrency_band),
         requests_of_workload=None if refused else plan.requests_held,
+        requests_of_workload_band=None if refused else _whole(plan.requests_held_band),
         max_model_len=plan.server.max_model_len,
         largest_max_model_len=capacity.largest_max_model_len,
         largest_max_model_len_band=_whole(plan.largest_max_model_len),
@@ -229,6 +231,7 @@ def _cost(plan: Plan) -> form.CostData:
         usd_per_month_idle=exact(cost.usd_per_month_idle),
         usd_per_run=None if cost.usd_per_run is None else exact(cost.usd_per_run),
         usd_staging=exact(cost.usd_staging),
+        usd_staging_band=_band(cost.usd_staging_band),
         usd_per_million_output_tokens=form.TokenPriceData(
             predicted=True,
             alone=None if refused else _band(cost.usd_per_million_alone),

@@ -31,7 +31,7 @@ class Data(BaseModel):
 
 
 class BandData(Data):
-    """The likeliest value between the ends that the known errors reach."""
+    """The likeliest value between two ends: about 80 % of runs lie inside."""
 
     low: Number = Field(description="the least")
     mid: Number = Field(description="the likeliest")
@@ -136,9 +136,11 @@ class CapacityData(Data):
     concurrency_at_max_model_len: Number | None = Field(
         description="requests of `maxModelLen` by what vLLM sets aside at admission"
     )
+    concurrency_at_max_model_len_band: BandData | None = Field(description="the same over the band of the cache's size")
     requests_of_workload: int | None = Field(
         description="requests of the workload, each with its whole prompt and answer, by what they hold"
     )
+    requests_of_workload_band: BandData | None = Field(description="the same over the band of the cache's size")
     max_model_len: int = Field(description="longest prompt plus answer")
     largest_max_model_len: int = Field(
         description="the longest with which this cache would start at its likeliest size"
@@ -301,6 +303,7 @@ class CostData(Data):
         description="all slices for their whole `tpu.maxRunDuration`; null where nothing ends"
     )
     usd_staging: Number = Field(description="the one-time copy of the weights")
+    usd_staging_band: BandData = Field(description="the same by how long the copy may take")
     usd_per_million_output_tokens: TokenPriceData = Field(description="price of a million output tokens")
     lines: PriceLinesData = Field(description="what the prices are made of")
     notes: list[str] = Field(description="prices that stand in for others, and what else to know of them")

@@ -9,10 +9,19 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from infra.catalog import GIB
 from infra.planning.report.change import Change, Json, Keys, knows, value_at
 from infra.planning.report.properties import as_text
-from infra.planning.units import read_duration, read_rate, read_seconds, read_usd
+from infra.planning.units import (
+    Band,
+    read_count,
+    read_duration,
+    read_gib,
+    read_minutes,
+    read_predicted,
+    read_seconds,
+    read_tokens_per_second,
+    read_usd,
+)
 
 
 @dataclass(frozen=True)
@@ -39,14 +48,37 @@ def _least_and_most(name: str) -> Callable[[float, Json], str]:
     return read
 
 
+def _predicted(
+    path: Keys,
+    read: Callable[[float], str],
+    what: Callable[[Json], str] = lambda _: "",
+    *,
+    ends: Callable[[float], str] | None = None,
+) -> Callable[[float, Json], str]:
+    """Return how a prediction reads with its band, which stands at `path`; plans of earlier versions may have none there."""
+
+    def text(value: float, plan: Json) -> str:
+        try:
+            band = Band(**{**value_at(plan, path), "mid": value})
+        except (TypeError, ValueError):  # a saved plan without it, or one that somebody wrote
+            band = Band.exactly(value)
+        return read_predicted(band, read, what(plan), ends=ends)
+
+    return text
+
+
 def _running(plan: Json) -> str:
     count = value_at(plan, ("speed", "planned", "requests"))
     return "" if count is None else f" with {count:,} running"
 
 
+def _longest(plan: Json) -> str:
+    return f" of {value_at(plan, ('capacity', 'maxModelLen')) or 0:,} tokens"
+
+
 def _workload(plan: Json) -> str:
     tokens = (value_at(plan, ("speed", key)) for key in ("promptTokens", "outputTokens"))
-    return f"{sum(count or 0 for count in tokens):,}"
+    return f" of {sum(count or 0 for count in tokens):,} tokens"
 
 
 _PROMPT, _ANSWER = ("speed", "promptTokens"), ("speed", "outputTokens")
@@ -70,31 +102,36 @@ PRICES = (
     Figure(
         "$/M output tokens",
         ("cost", "usdPerMillionOutputTokens", "plannedWithNewPrompts", "mid"),
-        lambda value, plan: f"≈ {read_usd(value)}{_running(plan)}",
+        _predicted(("cost", "usdPerMillionOutputTokens", "plannedWithNewPrompts"), read_usd, _running),
         -1,
         (_PROMPT, _ANSWER),
     ),
     Figure(
         "$/M output tokens, prompts cached",
         ("cost", "usdPerMillionOutputTokens", "planned", "mid"),
-        lambda value, plan: f"≈ {read_usd(value)}{_running(plan)}",
+        _predicted(("cost", "usdPerMillionOutputTokens", "planned"), read_usd, _running),
         -1,
         (_PROMPT, _ANSWER),
     ),
 )
 FIGURES = (
-    Figure("KV cache", ("memory", "kvBytesPerDevice", "mid"), lambda v, _: f"{v / GIB:.1f} GiB a device", 1),
+    Figure(
+        "KV cache",
+        ("memory", "kvBytesPerDevice", "mid"),
+        _predicted(("memory", "kvBytesPerDevice"), read_gib, lambda _: " GiB a device"),
+        1,
+    ),
     Figure(
         "Requests of full length",
         ("capacity", "concurrencyAtMaxModelLen"),
-        lambda value, plan: f"{value:.1f} of {value_at(plan, ('capacity', 'maxModelLen')) or 0:,} tokens",
+        _predicted(("capacity", "concurrencyAtMaxModelLenBand"), "{:,.1f}".format, _longest),
         1,
         (("capacity", "maxModelLen"),),
     ),
     Figure(
         "Requests held",
         ("capacity", "requestsOfWorkload"),
-        lambda value, plan: f"{value:,} of {_workload(plan)} tokens",
+        _predicted(("capacity", "requestsOfWorkloadBand"), read_count, _workload),
         1,
         (_PROMPT, _ANSWER),
     ),
@@ -102,26 +139,31 @@ FIGURES = (
     Figure(
         "Speed alone",
         ("speed", "alone", "withNewPrompts", "mid"),
-        lambda value, _: f"≈ {read_rate(value)} tok/s",
+        _predicted(("speed", "alone", "withNewPrompts"), read_tokens_per_second),
         1,
         (_PROMPT, _ANSWER),
     ),
     Figure(
         "Speed as planned",
         ("speed", "planned", "withNewPrompts", "mid"),
-        lambda value, plan: f"≈ {read_rate(value)} tok/s{_running(plan)}",
+        _predicted(("speed", "planned", "withNewPrompts"), read_tokens_per_second, _running),
         1,
         (_PROMPT, _ANSWER),
     ),
     Figure(
         "Speed as planned, prompts cached",
         ("speed", "planned", "tokensPerSecond", "mid"),
-        lambda value, plan: f"≈ {read_rate(value)} tok/s{_running(plan)}",
+        _predicted(("speed", "planned", "tokensPerSecond"), read_tokens_per_second, _running),
         1,
         (_PROMPT, _ANSWER),
     ),
-    Figure("First token", ("speed", "ttftS", "mid"), lambda value, _: f"≈ {read_seconds(value)}", -1, (_PROMPT,)),
-    Figure("Start from zero", ("startup", "fromZeroS", "mid"), lambda value, _: f"≈ {read_duration(value)}", -1),
+    Figure("First token", ("speed", "ttftS", "mid"), _predicted(("speed", "ttftS"), read_seconds), -1, (_PROMPT,)),
+    Figure(
+        "Start from zero",
+        ("startup", "fromZeroS", "mid"),
+        _predicted(("startup", "fromZeroS"), read_duration, ends=read_minutes),
+        -1,
+    ),
     Figure("Probe window", ("probes", "startup", "windowS"), lambda value, _: read_duration(value)),
     Figure("Slices end after", ("slices", "maxRunDurationS"), lambda value, _: read_duration(value)),
 )

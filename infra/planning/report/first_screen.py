@@ -6,26 +6,27 @@ refused one MOST_LINES_REFUSED, and ends with what to write. Everything else is 
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
 from rich.text import Text
 
-from infra.catalog import GIB
 from infra.errors import Fault
 from infra.planning.memory.verdict import Verdict
 from infra.planning.plan import Plan
 from infra.planning.report.next_steps import next_command, steps_before_up
-from infra.planning.report.rows import BAD, GOOD, WARNING, quota_amount, start_remark, title, who_set
+from infra.planning.report.rows import BAD, GOOD, WARNING, quota_amount, start_sentence, title, who_set
 from infra.planning.report.terminal import unbroken
 from infra.planning.units import (
     Band,
     counted,
-    read_duration,
-    read_minutes,
+    read_count,
+    read_gib,
+    read_predicted,
     read_rate,
     read_seconds,
-    read_spread,
+    read_tokens_per_second,
     read_usd,
 )
 
@@ -60,43 +61,41 @@ def _rows(plan: Plan) -> Iterator[tuple[str, str, str]]:
     speed, cost, capacity = plan.speed, plan.cost, plan.capacity
     yield "Fits", _fits(plan), GOOD if plan.fits is Verdict.FITS else WARNING
     yield "Price", _price(plan), ""
-    million, running = cost.usd_per_million_new_prompts, f"{counted(cost.planned_requests, 'new prompt')}"
-    price = f"{_about(read_usd(million.mid))}/million output tokens"
-    yield "", f"{price} with {running} {_band(million, read_usd)}", ""
-    alone, planned = speed.alone.with_new_prompts, speed.planned.with_new_prompts
-    first = f"{_about(read_seconds(speed.ttft_s.mid))} {_band(speed.ttft_s, read_seconds)}"
-    lone = f"{_about(f'{read_rate(alone.mid)} tok/s')} alone {_band(alone, read_rate)}"
-    yield "Speed", f"{lone}, first token {first}", ""
-    together = f"{_about(f'{read_rate(planned.mid)} tok/s')} with {counted(speed.planned.requests, 'new prompt')}"
-    cached = _about(read_rate(speed.planned.total.mid))
-    yield "", f"{together} {_band(planned, read_rate)}, cached {cached}", ""
+    running = f"/million output tokens with {counted(cost.planned_requests, 'new prompt')}"
+    yield "", _predicted(cost.usd_per_million_new_prompts, read_usd, running), ""
+    lone = _predicted(speed.alone.with_new_prompts, read_tokens_per_second, " alone")
+    yield "Speed", f"{lone}, first token {_predicted(speed.ttft_s, read_seconds)}", ""
+    prompts = f" with {counted(speed.planned.requests, 'new prompt')}"
+    together = _predicted(speed.planned.with_new_prompts, read_tokens_per_second, prompts)
+    yield "", f"{together}, cached {_predicted(speed.planned.total, read_rate)}", ""
     if capacity.fits:
         length = plan.settings.workload.prompt_tokens + plan.settings.workload.output_tokens
-        longest = f"{capacity.concurrency:,.0f} of {plan.server.max_model_len:,}"
-        held = f"holds {_about(counted(plan.requests_held, 'request'))} of {length:,} tokens ({longest})"
-        yield "Capacity", f"{held}, runs {speed.planned.requests:,} at once", ""
+        held = _predicted(plan.requests_held_band, read_count, f" of {length:,} tokens")
+        longest = _predicted(plan.concurrency_band, read_count, f" of {plan.server.max_model_len:,}")
+        yield "Capacity", f"{speed.planned.requests:,} at once; holds {held}, {longest}", ""
     else:
         yield (
             "Capacity",
             f"less than one request of {plan.server.max_model_len:,} tokens at the likeliest size",
             WARNING,
         )
-    start = plan.startup
-    from_zero = f"{_about(read_duration(start.from_zero.mid))} from zero {_band(start.from_zero, read_minutes)}"
-    yield "Start", f"{from_zero}{start_remark(plan, start.first_deploy.mid)}".replace("≈ ", f"≈{_NO_BREAK}"), ""
+    yield "Start", _kept(start_sentence(plan)), ""
     for name, said in plan.deployment.summary(plan.cost.usd_per_run):
         yield name, said, ""
     if plan.quotas:
         yield "Quota", _quotas(plan), WARNING if any(need.beyond_default() for need in plan.quotas) else ""
 
 
-def _about(figure: str) -> str:
-    """Return a predicted figure, marked as one."""
-    return _whole(f"≈ {figure}")
+def _predicted(band: Band, read: Callable[[float], str], what: str = "") -> str:
+    return _kept(read_predicted(band, read, what, brief=True))
 
 
-def _band(band: Band, read: Callable[[float], str]) -> str:
-    return _whole(read_spread(band, read))
+def _kept(said: str) -> str:
+    """Return predictions within whose figures and bands no line ends."""
+    return re.sub(_FIGURE, lambda found: _whole(found[0]), said)
+
+
+_FIGURE = r"≈ \S+( (min|s|h|ms|tok/s)(?=[ ,]|$))*|\([^()]*\)|\S+ to \S+( (min|s|h|ms|tok/s)(?=[ ,]|$))?"
 
 
 def _whole(figure: str) -> str:
@@ -111,10 +110,9 @@ _NO_BREAK = "\N{NO-BREAK SPACE}"
 def _fits(plan: Plan) -> str:
     memory = plan.memory
     answer = "yes" if plan.fits is Verdict.FITS else "perhaps"
-    device = " a device" if plan.server.tensor_parallel > 1 else ""
-    spread = f"(±{(memory.kv.high - memory.kv.low) / 2 / GIB:.1f})"
-    weights = f"weights {memory.weights.mid / GIB:.1f} of {memory.cap_bytes / GIB:.1f}{_NO_BREAK}GiB{device}"
-    return f"{answer}: {weights}, KV cache {memory.kv.mid / GIB:.1f} {spread}"
+    device = " each" if plan.server.tensor_parallel > 1 else ""
+    weights = _predicted(memory.weights, read_gib, f" of {read_gib(memory.cap_bytes)} GiB{device}")
+    return f"{answer}: weights {weights}, KV cache {_predicted(memory.kv_left, read_gib)}"
 
 
 def _price(plan: Plan) -> str:

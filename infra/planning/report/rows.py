@@ -6,7 +6,6 @@ import itertools
 import shlex
 from collections.abc import Iterator
 
-from infra.catalog import GIB
 from infra.planning.memory.verdict import Verdict
 from infra.planning.plan import Plan
 from infra.planning.platforms.base import QuotaNeed
@@ -14,15 +13,20 @@ from infra.planning.report.resources import ResourceList
 from infra.planning.settings.resolve import Origin
 from infra.planning.units import (
     counted,
+    read_count,
     read_duration,
+    read_gib,
     read_minutes,
-    read_rate,
+    read_predicted,
     read_seconds,
-    read_spread,
+    read_tokens_per_second,
     read_usd,
 )
 
 Row = tuple[str, list[str]]
+
+BAND_CLAIM = "about 80 % of runs lie inside"
+"""What a band claims to be, wherever it is explained."""
 
 GOOD, WARNING, BAD = "green", "yellow", "red"
 """The only colours; what is dim is a band or a source."""
@@ -113,7 +117,7 @@ def _memory_of_refused(plan: Plan) -> Iterator[str]:
     if plan.fits is not Verdict.REFUSED:
         yield f"{plan.fits.value}, but refused for another reason: {_left(plan)}"
     elif plan.memory.kv.mid > 0:
-        yield f"{_gib(plan.memory.kv.mid)} GiB would be left for KV cache"
+        yield f"{read_predicted(plan.memory.kv_left, read_gib, ' GiB')} would be left for KV cache"
     else:
         yield "nothing would be left for KV cache"
     yield from _spent(plan)
@@ -122,24 +126,24 @@ def _memory_of_refused(plan: Plan) -> Iterator[str]:
 def _left(plan: Plan) -> str:
     memory = plan.memory
     devices = " a device" if plan.server.tensor_parallel > 1 else ""
-    spread = (memory.kv.high - memory.kv.low) / 2
-    left = f"{_gib(max(0.0, memory.kv.mid))} GiB for KV cache{devices}"
-    return f"{left} (±{_gib(spread)}; {memory.error_origin})"
+    return f"{read_predicted(memory.kv_left, read_gib, f' GiB for KV cache{devices}')}; {memory.error_origin}"
 
 
 def _spent(plan: Plan) -> Iterator[str]:
     memory = plan.memory
-    parts = [f"weights {_gib(memory.weights.mid)}"]
-    parts += [f"assistant {_gib(memory.assistant_bytes)}"] if memory.assistant_bytes else []
-    parts += [f"adapters {_gib(memory.adapter_bytes)}"] if memory.adapter_bytes else []
-    parts += [f"overhead {_gib(memory.overhead.mid)}"] if memory.overhead.mid else []
+    parts = [f"weights {read_predicted(memory.weights, read_gib)}"]
+    parts += [f"assistant {read_gib(memory.assistant_bytes)}"] if memory.assistant_bytes else []
+    parts += [f"adapters {read_gib(memory.adapter_bytes)}"] if memory.adapter_bytes else []
+    parts += [f"overhead {read_predicted(memory.overhead, read_gib)}"] if memory.overhead.mid else []
     share = plan.settings.serving.gpu_memory_utilization
-    offloaded = f"; {_gib(memory.offloaded_bytes)} GiB of weights in host memory" if memory.offloaded_bytes else ""
-    yield f"{' + '.join(parts)} of {_gib(memory.cap_bytes)} GiB ({_gib(memory.device_bytes)} × {share:.2f}){offloaded}"
+    offloaded = f"; {read_gib(memory.offloaded_bytes)} GiB of weights in host memory" if memory.offloaded_bytes else ""
+    yield f"{' + '.join(parts)} of {read_gib(memory.cap_bytes)} GiB ({read_gib(memory.device_bytes)} × {share:.2f}){offloaded}"
     if memory.programs is not None:
-        yield f"compiled programs ≈ {_gib(memory.programs.mid)} of the {_gib(memory.outside_bytes)} GiB outside that share"
+        outside = f" of the {read_gib(memory.outside_bytes)} GiB outside that share"
+        yield f"compiled programs {read_predicted(memory.programs, read_gib, outside)}"
     if memory.construction_peak is not None:
-        yield f"loading peaks at ≈ {_gib(memory.construction_peak.mid)} of {_gib(memory.device_bytes)} GiB"
+        whole = f" of {read_gib(memory.device_bytes)} GiB"
+        yield f"loading peaks at {read_predicted(memory.construction_peak, read_gib, whole)}"
 
 
 def _adapters(plan: Plan) -> str:
@@ -154,52 +158,44 @@ def _capacity(plan: Plan) -> Iterator[str]:
     if not capacity.fits:
         yield f"less than one request of {plan.server.max_model_len:,} at the likeliest size: vLLM would not start"
         return
-    spread = read_spread(plan.kv_tokens, "{:,.0f}".format)
     counting = f"as vLLM {server.vllm_version} counts them"
     if server.image_version != server.vllm_version:
         said = server.image_version or "no version"
         counting = f"as vLLM {server.vllm_version} would count them; the image says {said}"
-    yield " ".join(filter(None, (f"≈ {capacity.tokens:,} tokens", spread, counting)))
+    yield f"{read_predicted(plan.kv_tokens, read_count, ' tokens')} {counting}"
     running = plan.speed.planned.requests
     runs = f"runs {most:,}" if running == most else f"runs {running:,} of maxNumSeqs {most:,}"
-    yield (
-        f"{capacity.concurrency:.1f} requests of {plan.server.max_model_len:,} by what vLLM sets aside, "
-        f"{plan.requests_held:,} of {length:,} by what they hold; {runs} at once"
-    )
+    admitted = read_predicted(plan.concurrency_band, "{:,.1f}".format, f" requests of {plan.server.max_model_len:,}")
+    held = read_predicted(plan.requests_held_band, read_count, f" of {length:,}")
+    yield f"{admitted} by what vLLM sets aside, {held} by what they hold; {runs} at once"
 
 
 def _speed(plan: Plan) -> Iterator[str]:
     speed = plan.speed
     alone, planned = speed.alone, speed.planned
-    yield (
-        f"≈ {read_rate(alone.with_new_prompts.mid)} tok/s alone {read_spread(alone.with_new_prompts, read_rate)}, "
-        f"≈ {read_rate(planned.with_new_prompts.mid)} tok/s with {planned.requests:,} running "
-        f"{read_spread(planned.with_new_prompts, read_rate)}: each with a new prompt of {speed.prompt_tokens:,} and an answer "
-        f"of {speed.output_tokens:,}"
-    )
-    yield (
-        f"where the prompts are cached, ≈ {read_rate(alone.total.mid)} tok/s {read_spread(alone.total, read_rate)} and "
-        f"≈ {read_rate(planned.total.mid)} tok/s {read_spread(planned.total, read_rate)}"
-    )
-    yield (
-        f"first token of a new prompt after ≈ {read_seconds(speed.ttft_s.mid)} {read_spread(speed.ttft_s, read_seconds)}, "
-        "without network and images"
-    )
+    lone = read_predicted(alone.with_new_prompts, read_tokens_per_second, " alone")
+    running = f" with {planned.requests:,} running"
+    together = read_predicted(planned.with_new_prompts, read_tokens_per_second, running)
+    shape = f"each with a new prompt of {speed.prompt_tokens:,} and an answer of {speed.output_tokens:,}"
+    yield f"{lone}, {together}: {shape}"
+    cached = (read_predicted(rate.total, read_tokens_per_second) for rate in (alone, planned))
+    yield f"where the prompts are cached, {' and '.join(cached)}"
+    yield f"first token of a new prompt after {read_predicted(speed.ttft_s, read_seconds)}, without network and images"
 
 
 def _start(plan: Plan) -> Iterator[str]:
-    start = plan.startup
-    spread = read_spread(start.from_zero, read_minutes)
-    yield f"≈ {read_duration(start.from_zero.mid)} from zero {spread}{start_remark(plan, start.first_deploy.mid)}"
+    yield start_sentence(plan)
     if (probe := plan.deployment.startup_probe) is not None:
         yield f"the probe allows {read_duration(probe.window_s)}: GET {probe.path} every {probe.period_s} s"
 
 
-def start_remark(plan: Plan, seconds: float) -> str:
-    """Return the end of the sentence about a start: what it waits for, or how many `seconds` the first one takes."""
+def start_sentence(plan: Plan) -> str:
+    """Return how long a start takes, and what it waits for or how long the first one takes."""
+    start = plan.startup
+    from_zero = read_predicted(start.from_zero, read_duration, " from zero", ends=read_minutes)
     if plan.platform.waits_for_capacity:
-        return ", once capacity is granted"
-    return f", ≈ {read_duration(seconds)} the first time"
+        return f"{from_zero}, once capacity is granted"
+    return f"{from_zero}, {read_predicted(start.first_deploy, read_duration, ' the first time', ends=read_minutes)}"
 
 
 def _quotas(plan: Plan) -> Iterator[str]:
@@ -228,10 +224,10 @@ def _cost(plan: Plan) -> Iterator[str]:
         hourly += f" (up to {read_usd(cost.usd_per_hour_at_most)}/h with {cost.replicas:,})"
     yield f"{hourly} · {read_usd(cost.usd_per_month_idle)}/month idle"
     new, cached = cost.usd_per_million_new_prompts, cost.usd_per_million_planned
+    running = f" per million output tokens with {cost.planned_requests:,} running"
     yield (
-        f"≈ {read_usd(new.mid)} per million output tokens with {cost.planned_requests:,} running {read_spread(new, read_usd)}, "
-        f"each with a new prompt; where the prompts are cached, ≈ {read_usd(cached.mid)} {read_spread(cached, read_usd)}, "
-        f"≈ {read_usd(cost.usd_per_million_alone.mid)} alone"
+        f"{read_predicted(new, read_usd, running)}, each with a new prompt; where the prompts are cached, "
+        f"{read_predicted(cached, read_usd)}, {read_predicted(cost.usd_per_million_alone, read_usd, ' alone')}"
     )
     if cost.usd_per_run is not None and cost.run_hours is not None:
         whole = f"the whole {read_duration(3600 * cost.run_hours)} of {counted(cost.replicas, 'slice')}"
@@ -248,6 +244,8 @@ def _access(plan: Plan) -> str:
 
 
 def _basis(plan: Plan) -> Iterator[str]:
+    if not plan.refused:
+        yield f"bands (±, or two ends): {BAND_CLAIM}; gemma4 scorecard compares"
     if not plan.recipes:
         yield "no recipe for this pair: unverified"
     for recipe in plan.recipes:
@@ -257,7 +255,3 @@ def _basis(plan: Plan) -> Iterator[str]:
         yield from (f"· changed: {correction}" for correction in recipe.corrections)
         if recipe.measured_by and (overridden := plan.overridden(recipe)):
             yield f"· not as measured here: {', '.join(overridden)}"
-
-
-def _gib(size: float) -> str:
-    return f"{size / GIB:.1f}"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from infra.planning.report.change import Json, differing
 from infra.planning.report.properties import properties
-from infra.planning.units import read_duration
+from infra.planning.units import Band, read_duration, read_minutes, read_predicted
 
 _SLICE = "pulumi-python:dynamic/gemma4:TpuQueuedResource"
 _PLACE = ("location", "region", "zone", "project")
@@ -83,8 +83,8 @@ def _slice_replaced(name: str, fixed: str, after: Json) -> str:
             f"{name}: a change of {fixed} gives the slice back; while it may be serving, `pulumi up` refuses that unless "
             "tpu.replaceActive is true."
         )
-    start = _mid(after, "fromZeroS")
-    lasts = f" and ≈ {read_duration(start)} to start" if start else ""
+    start = _predicted(after, "fromZeroS")
+    lasts = f" and {start} to start" if start else ""
     return f"{name}: the slice is given back and asked for anew ({fixed}): an outage of the wait in the queue{lasts}."
 
 
@@ -92,8 +92,8 @@ def _service_updated(changed: list[str], row: Json, _before: Json, after: Json) 
     if not any(path.startswith("template.") for path in changed):
         yield f"{row['name']} is changed in place, without a new revision."
         return
-    start = None if after.get("slices") else _mid(after, "fromZeroS")
-    lasts = f", ≈ {read_duration(start)} from zero" if start else ""
+    start = "" if after.get("slices") else _predicted(after, "fromZeroS")
+    lasts = f", {start} from zero" if start else ""
     yield f"{row['name']} gets a new revision{lasts}; the old one answers until the new one is ready."
 
 
@@ -103,8 +103,8 @@ def _spec_updated(changed: list[str], row: Json, before: Json, after: Json) -> I
     if not any(path.startswith("metadata.gemma4-spec") for path in changed):
         yield f"{row['name']}: attributes of the machine are written in place; what it serves stays."
         return
-    restart = _mid(after, "restartS")
-    lasts = f", ≈ {read_duration(restart)}" if restart else ""
+    restart = _predicted(after, "restartS")
+    lasts = f", {restart}" if restart else ""
     alone = min(len((plan.get("slices") or {}).get("names") or ()) for plan in (before, after)) < 2
     inside = (after.get("access") or {}).get("ingress") == "internal"
     meanwhile = (
@@ -140,6 +140,10 @@ _DELETED: Mapping[str, str] = {
 }
 
 
-def _mid(plan: Json, key: str) -> float | None:
-    value = ((plan.get("startup") or {}).get(key) or {}).get("mid")
-    return value if isinstance(value, int | float) else None
+def _predicted(plan: Json, key: str) -> str:
+    """Return a time of the start with its band; empty where a saved plan has none."""
+    band = (plan.get("startup") or {}).get(key) or {}
+    try:
+        return read_predicted(Band(**band), read_duration, ends=read_minutes)
+    except (TypeError, ValueError):  # of a file that somebody wrote
+        return ""

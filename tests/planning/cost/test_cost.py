@@ -155,7 +155,7 @@ class TestOrigin:
             kept=kept,
             alone=rate(1, 30),
             planned=rate(8, 200),
-            staging=StagingJob("us-central1", 600, 2, 1),
+            staging=StagingJob("us-central1", Band(500, 600, 900), 2, 1),
         )
         lines = (*estimate.replica_hour, *estimate.idle_month, *estimate.staging)
         assert {"bucket", "staging vCPU"} <= {line.label for line in lines}
@@ -194,6 +194,6 @@ class TestOrigin:
             kept=Kept("us-central1"),
             alone=rate(1, 1),
             planned=rate(1, 1),
-            staging=StagingJob("us-central1", 600, 2, 1),
+            staging=StagingJob("us-central1", Band(500, 600, 900), 2, 1),
         )
         assert estimate.usd_staging == pytest.approx(0.0228)

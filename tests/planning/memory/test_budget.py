@@ -24,6 +24,7 @@ from infra.planning.memory.footprint import PINNED_ROUNDING
 from infra.planning.memory.verdict import Verdict, judge
 from infra.planning.server.hosting import Hosting
 from infra.planning.server.server import Server
+from infra.planning.units import Band
 
 MODELS = {
     "e2b": "gemma-4-e2b-it",
@@ -306,12 +307,14 @@ class TestHost:
 
 class TestMessages:
     def test_a_peak_over_the_card_names_the_smallest_help(self) -> None:
-        (fault,) = judge(shape("31b-qat", "l4", 4096, 0.95, max_num_seqs=4, **FP8_KV), paid_minutes=3.4).refusals
+        (fault,) = judge(
+            shape("31b-qat", "l4", 4096, 0.95, max_num_seqs=4, **FP8_KV), start_s=Band(90, 204, 150 * 60)
+        ).refusals
         assert fault.key == "serving.cpuOffloadGb"
         assert "22.4 GiB of a device" in fault.fact
         assert "19.5 GiB of weights" in fault.fact
         assert "22.0 GiB" in fault.fact
-        assert "after about 3 paid minutes" in fault.consequence
+        assert "after 1.5 min to 2 h 30 min that are paid" in fault.consequence
         smallest, *others = fault.fix.removeprefix("What fits: ").removesuffix(".").split("; ")
         assert smallest == "serving.cpuOffloadGb: 3"
         assert {"accelerator: rtx-pro-6000", "model: gemma-4-12b-it-qat-w4a16"} <= set(others)

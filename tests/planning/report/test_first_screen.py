@@ -20,7 +20,7 @@ from infra.planning.report.next_steps import steps_before_up
 from infra.planning.report.terminal import plain
 from infra.planning.report.text import text
 from infra.planning.settings.stackfile import read_stack, stack_names
-from infra.planning.units import read_rate, read_usd
+from infra.planning.units import counted, read_predicted, read_rate, read_tokens_per_second, read_usd
 from tests.projects import ROOT
 
 PROFILES = ("latency", "balanced", "throughput")
@@ -131,10 +131,17 @@ def test_the_price_is_that_of_all_replicas() -> None:
 @pytest.mark.parametrize("stack", stack_names(ROOT))
 def test_rates_are_for_new_prompts_and_cached_ones_are_named(stack: str) -> None:
     plan = planned(stack)
-    (rate,) = (line for line in lines(plan) if "cached" in line)
-    new, _, cached = rate.partition(", cached ")
-    assert f"≈ {read_rate(plan.speed.planned.with_new_prompts.mid)} tok/s" in new
-    assert cached == f"≈ {read_rate(plan.speed.planned.total.mid)}"
+    said = " ".join(line.strip() for line in lines(plan))
+    prompts = f" with {counted(plan.speed.planned.requests, 'new prompt')}"
+    new = read_predicted(plan.speed.planned.with_new_prompts, read_tokens_per_second, prompts, brief=True)
+    assert f"{new}, cached {read_predicted(plan.speed.planned.total, read_rate, brief=True)} Capacity" in said
+
+
+@pytest.mark.parametrize("stack", stack_names(ROOT))
+def test_no_line_ends_within_a_figure_or_its_band(stack: str) -> None:
+    for line in lines(planned(stack, profile="throughput")):
+        assert line.count("(") == line.count(")"), line
+        assert not line.endswith(("≈", " to")), line
 
 
 @pytest.mark.parametrize("stack", stack_names(ROOT))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -16,11 +17,11 @@ from infra.planning.report.data import as_json
 from infra.planning.report.diff import compare
 from infra.planning.report.markdown import MARKER, as_markdown
 from infra.planning.report.resources import ResourceList, ResourceRow
-from infra.planning.report.rows import command_lines, plan_rows, resource_lines
+from infra.planning.report.rows import BAND_CLAIM, command_lines, plan_rows, resource_lines
 from infra.planning.report.terminal import WIDTH
 from infra.planning.report.text import text
 from infra.planning.settings.stackfile import read_stack, stack_names
-from infra.planning.units import read_duration
+from infra.planning.units import read_duration, read_minutes, read_predicted
 from tests.projects import ROOT
 
 NAMES = stack_names(ROOT)
@@ -121,7 +122,7 @@ class TestTheSlicesRow:
         plan = shipped("v6e4", **settings)
         (line,) = (line for line in dict(plan_rows(plan))["Slices"] if line.startswith("a changed flag"))
         assert said in line
-        assert f"≈ {read_duration(plan.startup.restart.mid)} (" in line
+        assert read_predicted(plan.startup.restart, read_duration, ends=read_minutes) in line
 
     def test_says_where_the_machines_are(self) -> None:
         lines = dict(plan_rows(shipped("v6e4")))["Slices"]
@@ -154,8 +155,17 @@ class TestText:
             rows = dict(plan_rows(shipped(name)))
             assert all(subject in rows for subject in ("Fits", "Capacity", "Speed", "Start", "Cost", "Basis"))
             for subject in ("Capacity", "Speed", "Start"):
-                assert rows[subject][0].startswith("≈")
-            assert re.search(r"\(±\d+ %\)|\([\d,.]+ to [\d,.]+\)", rows["Speed"][0])
+                assert re.match(r"≈ |\S+ to \S+ ", rows[subject][0])
+            assert re.search(r"\(±\d+ %\)|\([\d,.]+ to [\d,.]+\)|[\d,.]+ to [\d,.]+ tok/s", rows["Speed"][0])
+            assert any(BAND_CLAIM in line for line in rows["Basis"])
+
+    def test_only_one_place_writes_a_prediction_so_that_none_is_without_its_band(self) -> None:
+        """Elsewhere no text of the program puts the sign of a prediction before a value."""
+        for path in sorted((ROOT / "infra").rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if isinstance(node, ast.JoinedStr) and path.name != "units.py":
+                    texts = [part.value for part in node.values if isinstance(part, ast.Constant)]
+                    assert not any(str(text).rstrip(" $").endswith("≈") for text in texts), f"{path}:{node.lineno}"
 
     @pytest.mark.parametrize("name", NAMES)
     def test_callers_and_deployers_are_spoken_of_only_where_something_is_deployed(self, name: str) -> None:
@@ -229,7 +239,7 @@ class TestRefusals:
 
     def test_memory_that_would_do_is_no_contradiction(self) -> None:
         shown = text(shipped("l4", region="europe-north1"))
-        assert "fits, but refused for another reason: 10.9 GiB for KV cache" in shown
+        assert "fits, but refused for another reason: ≈ 10.9 GiB for KV cache (" in shown
 
     @pytest.mark.parametrize("name", REFUSED)
     def test_a_diff_with_one_has_no_figure_of_it(self, name: str) -> None:

@@ -12,7 +12,7 @@ import math
 from infra.errors import Fault, Findings
 from infra.planning.gateway.service_limits import HttpProbe
 from infra.planning.performance.startup import StartupEstimate
-from infra.planning.units import read_duration
+from infra.planning.units import read_duration, read_minutes, read_predicted
 
 GPU_WINDOW_S = 1800
 """Cap on failureThreshold x periodSeconds with a GPU, and on each of delay, period and timeout."""
@@ -109,7 +109,6 @@ def _check_window(probe: HttpProbe, startup: StartupEstimate) -> Findings:
         fault = Fault(_KEY, fact, "Cloud Run would stop the container while it still loads, at every start.", fix)
         return Findings(refusals=(fault,))
     fact = (
-        f"the probe gives up after {window}; the start takes about {read_duration(start.mid)}, "
-        f"and with all errors on one side {read_duration(start.high)}."
+        f"the probe gives up after {window}; the start takes {read_predicted(start, read_duration, ends=read_minutes)}."
     )
     return Findings(warnings=(Fault(_KEY, fact, "A slow start would be stopped while it still loads.", fix),))

@@ -15,7 +15,7 @@ from infra.planning.platforms.tpu.slices import SlicesPlan, limits_of
 from infra.planning.settings.cidr import DOCKER, is_private
 from infra.planning.settings.declarations import Settings
 from infra.planning.settings.resolve import WRITTEN, Origin
-from infra.planning.units import parse_duration, read_duration, spell_duration
+from infra.planning.units import parse_duration, read_duration, read_minutes, read_predicted, spell_duration
 
 _FLEX_START_S = (600, 7 * 86_400)
 _SHORTEST_QUEUE_S = 60
@@ -89,7 +89,7 @@ def _run_duration(settings: Settings, slices: SlicesPlan, startup: StartupEstima
         fix = "Write at most 7d and let the next slice queue before the first ends, or use tpu.provisioning: on-demand."
         yield Fault("tpu.maxRunDuration", fact, "The TPU API would refuse the request.", fix)
     elif run_s <= start_s:
-        fact = f"{text} is not longer than the start, which takes about {read_duration(start_s)}."
+        fact = f"{text} is not longer than the start, which takes {_start(startup)}."
         fix = f"Write at least {_twice(start_s)}, or leave it out."
         yield Fault("tpu.maxRunDuration", fact, "The slice would be paid for and end before it serves.", fix)
 
@@ -97,11 +97,13 @@ def _run_duration(settings: Settings, slices: SlicesPlan, startup: StartupEstima
 def _short_run(settings: Settings, slices: SlicesPlan, startup: StartupEstimate) -> Iterator[Fault]:
     run_s, start_s = slices.max_run_duration_s, startup.from_zero.mid
     if run_s is not None and start_s < run_s < 2 * start_s:
-        fact = (
-            f"{settings.tpu.max_run_duration} is less than twice the start, which takes about {read_duration(start_s)}."
-        )
+        fact = f"{settings.tpu.max_run_duration} is less than twice the start, which takes {_start(startup)}."
         fix = f"Write at least {_twice(start_s)}."
         yield Fault("tpu.maxRunDuration", fact, "Most of what is paid for would be spent on starting.", fix)
+
+
+def _start(startup: StartupEstimate) -> str:
+    return read_predicted(startup.from_zero, read_duration, ends=read_minutes)
 
 
 def _twice(start_s: float) -> str:

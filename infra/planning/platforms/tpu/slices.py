@@ -15,7 +15,7 @@ from infra.planning.performance.startup import StartupEstimate
 from infra.planning.platforms.base import Deployment, QuotaNeed
 from infra.planning.settings.cidr import neighbour
 from infra.planning.settings.declarations import Provisioning, Settings
-from infra.planning.units import counted, parse_duration, read_duration, read_minutes, read_spread, read_usd
+from infra.planning.units import counted, parse_duration, read_duration, read_minutes, read_predicted, read_usd
 
 GATEWAY, SLICES = "-gate", "-tpu"
 """Ends of names: of the gateway's account; of the slices' subnet, and the tag by which the firewall knows them."""
@@ -126,8 +126,7 @@ class SlicesPlan(Deployment):
         )
         yield f"machines in {self.subnet_cidr}, the range beside the gateway's {settings.network.subnet_cidr}"
         yield f"the gateway admits {counted(self.gateway.in_flight_limit, 'request')} at once, and answers 429 to the next"
-        spread = read_spread(startup.restart, read_minutes)
-        one = f"≈ {read_duration(startup.restart.mid)} {spread}"
+        one = read_predicted(startup.restart, read_duration, ends=read_minutes)
         if self.replicas == 1:
             yield f"a changed flag is an outage of {one}: the server loads and compiles anew"
         elif settings.access.ingress == "internal":
