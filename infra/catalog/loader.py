@@ -25,7 +25,7 @@ from infra.catalog.schema import (
     Quota,
     ReadRate,
     Recipe,
-    SlowAttention,
+    SlowPrompts,
     StageTime,
     WeightFormat,
 )
@@ -116,8 +116,8 @@ class Catalog:
         return self._measurements_file[1]
 
     @property
-    def slow_attention(self) -> Mapping[str, SlowAttention]:
-        """Return the rate of attention on prompts, by machine, where it is far below what others reach."""
+    def slow_prompts(self) -> Mapping[str, SlowPrompts]:
+        """Return the rates at which prompts are worked on, by machine, where they are far below what others reach."""
         return self._measurements_file[2]
 
     @property
@@ -189,11 +189,11 @@ class Catalog:
     @cached_property
     def _measurements_file(
         self,
-    ) -> tuple[Mapping[tuple[str, str], Peak], Mapping[tuple[str, bool], ProgramSize], Mapping[str, SlowAttention]]:
+    ) -> tuple[Mapping[tuple[str, str], Peak], Mapping[tuple[str, bool], ProgramSize], Mapping[str, SlowPrompts]]:
         file = self._open("measurements.toml")
         peaks = file.keyed("peaks", Peak).values()
         sizes = file.keyed("programs", ProgramSize).values()
-        slow = file.keyed("slow_attention", SlowAttention).values()
+        slow = file.keyed("slow_prompts", SlowPrompts).values()
         for peak in peaks:
             file.refer(f"peaks.{peak.id}.architecture", peak.architecture, self.architectures)
             file.refer(f"peaks.{peak.id}.accelerator", peak.accelerator, self.accelerators)

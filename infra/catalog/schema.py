@@ -368,14 +368,15 @@ class ReadRate(Row):
     source: Source
 
 
-class SlowAttention(Row):
-    """The rate at which the attention kernel works on prompts, on a machine where it is far below what others reach."""
+class SlowPrompts(Row):
+    """The rates at which prompts are worked on, on a machine where they are far below what others reach."""
 
     id: str
     machines: tuple[str, ...]
     """Ids of machines, also of those that nobody offers here."""
-    flops: float
-    """Operations a second on one device."""
+    linear_flops: float
+    attention_flops: float
+    """Operations a second of linear layers and of attention on one device."""
     source: Source
 
 

@@ -96,6 +96,9 @@ def _linear_seconds(server: Server, prompt_tokens: int, *, beside: int = 0) -> f
     read = step_of(server, 0, 0.0, tokens=prompt_tokens + beside)
     parameters = server.architecture.active_parameters - server.architecture.parameters.embedding
     flop = 2 * parameters * (_padded(server, prompt_tokens) + beside)
+    slow = catalog().slow_prompts.get(server.accelerator.id)
+    if slow is not None:
+        return max(read.bandwidth_s + read.pcie_s, flop / (slow.linear_flops * server.tensor_parallel))
     return max(read.bandwidth_s + read.pcie_s, flop_seconds(server, flop, LINEAR_FLOPS_SHARE))
 
 
@@ -116,9 +119,9 @@ def _attention_seconds(server: Server, prompt_tokens: int) -> float:
     seen = full_layers * arch.global_head_dim * prompt_tokens / 2
     seen += (arch.layers - full_layers) * arch.head_dim * seen_in_window
     flop = 4 * arch.attention_heads * seen * prompt_tokens
-    slow = catalog().slow_attention.get(server.accelerator.id)
+    slow = catalog().slow_prompts.get(server.accelerator.id)
     if slow is not None:
-        return flop / (slow.flops * server.tensor_parallel)
+        return flop / (slow.attention_flops * server.tensor_parallel)
     return flop_seconds(server, flop, ATTENTION_FLOPS_SHARE)
 
 
