@@ -1,4 +1,5 @@
-"""Checks that a deployed server does what the plan says: it is ready, answers, calls tools, takes each modality, is fast.
+"""Checks that a deployed server does what the plan says: it is ready, answers, also as each
+adapter, calls tools, takes each modality, is fast.
 
 Only the wait for readiness may take long. After the first healthy answer a failure is final within a minute. Its error says
 the stage, the server's answer, the likely cause and what to do. A healthy `/health` alone proves nothing about generating.
@@ -93,6 +94,9 @@ class _Check:
         model, wanted = self.expected.model, self.expected
         with self._stage("chat"):
             self.notes += check_stages.chat(self._ask, model)
+        if wanted.adapters:
+            with self._stage("adapters"):
+                self.notes += check_stages.adapters(self._ask, model, wanted.adapters)
         if wanted.reasoning:
             with self._stage("reasoning"):
                 self.notes += check_stages.reasoning(self._ask, model)

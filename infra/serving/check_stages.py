@@ -1,4 +1,4 @@
-"""The stages of the serving check that ask for an answer: text, reasoning, a tool call, an image, a sound, a video.
+"""The stages of the serving check that ask for an answer: text, adapters, reasoning, a tool call, an image, a sound, a video.
 
 Each function asks and judges. It returns notes for the reader, or raises ServingError where the server does not do what was
 planned. The temperature is always 0, so that the same server gives the same result. No stage depends on how good the
@@ -8,7 +8,8 @@ model is: an untrained model passes, since it is the deployment that is checked.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from infra.errors import ServingError
@@ -43,6 +44,19 @@ def chat(ask: Ask, model: str) -> Notes:
             f"two answers held no text, the second one of {answer.completion_tokens} tokens, all of them special ones"
         )
     return ("the model ended its first answer without text; with a forced length it wrote some",)
+
+
+def adapters(ask: Ask, model: str, names: Sequence[str]) -> Notes:
+    """Check that each LoRA adapter answers under its name. One that says the same as the base model is a note."""
+    question = _forced(ChatRequest(model, user_message("Say in a sentence who you are."), ANSWER_TOKENS, temperature=0))
+    base, notes = ask(question), list[str]()
+    for name in names:
+        answer = ask(replace(question, model=name))
+        if not _has_text(answer):
+            raise ServingError(f"the adapter {name} answered without text, only with special tokens")
+        if (answer.content, answer.reasoning) == (base.content, base.reasoning):
+            notes.append(f"the adapter {name} answered word for word as the base model: perhaps none of it was applied")
+    return tuple(notes)
 
 
 def reasoning(ask: Ask, model: str) -> Notes:

@@ -62,6 +62,27 @@ _BY_WORDS = (
         "Lower serving.gpuMemoryUtilization or serving.maxNumBatchedTokens.",
     ),
     Cause(
+        r"LoRA rank \d+ is greater than max_lora_rank",
+        "an adapter's rank is larger than the server has room for",
+        "Raise serving.adapterRank.",
+    ),
+    Cause(
+        r"LoRAAdapterNotFoundError|doesn't contain tensors|No adapter found",
+        "an adapter is not where the server looks for it",
+        "Look at serving.adapters, and whether the copy of that adapter is whole: `pulumi up` copies what is missing.",
+    ),
+    Cause(
+        r"While loading [^,]*, expected target modules in|does not yet support DoRA|contains fused 3D MoE weights"
+        r"|(?:Unsupported modules_to_save|Adapter bias is not supported)",
+        "an adapter changes what vLLM does not adapt",
+        "Merge it into its model, or train it as a plain LoRA adapter of the decoder's linear layers.",
+    ),
+    Cause(
+        r"not the adapter ",
+        "the server was started without that adapter",
+        "Something overrides --lora-modules: look at vllmArgs and at the image's entry point.",
+    ),
+    Cause(
         r"no slice answered",
         "no TPU slice behind the gateway is up, or the one at work on the request stopped",
         "Look at the slice's log; the request may be repeated.",
@@ -119,6 +140,11 @@ _BY_STAGE = {
         "",
         "damaged weights, or a dtype that overflows (float16), so that only special tokens come out",
         "Check the checkpoint, that it is an instruction-tuned one (-it), and serving.dtype.",
+    ),
+    "adapters": Cause(
+        "",
+        "a damaged adapter, or one that was trained for another checkpoint of this size",
+        "Ask the adapter where it was trained, and look at its base model; take it out of serving.adapters meanwhile.",
     ),
     "tools": Cause(
         "",

@@ -20,6 +20,8 @@ class CheckExpectation(BaseModel):
     """Served as a second model name, so that an older server is not taken for this one; empty: not compared."""
     max_model_len: int = 0
     """0: not compared."""
+    adapters: tuple[str, ...] = ()
+    """LoRA adapters, each served as a model of that name."""
     tools: bool = False
     reasoning: bool = False
     image: bool = False

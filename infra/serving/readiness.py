@@ -89,6 +89,9 @@ class ReadinessWait:
             return _Obstacle(ServingError(fact), MODELS)
         if self.expected.model not in names:
             raise ServingError(f"/v1/models lists {listed}, not {self.expected.model}", stage=MODELS)
+        for adapter in self.expected.adapters:
+            if adapter not in names:
+                raise ServingError(f"/v1/models lists {listed}, not the adapter {adapter}", stage=MODELS)
         real, planned = names[self.expected.model].max_model_len, self.expected.max_model_len
         if planned and real != planned:
             raise ServingError(f"the server has a max_model_len of {real}, planned is {planned}", stage=MODELS)

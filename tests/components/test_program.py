@@ -595,6 +595,8 @@ class TestOptionsOfAStack:
         (job_writes,) = (item.inputs["member"] for item in grants if item.inputs["role"].endswith("objectUser"))
         of_source = [item.inputs for item in grants if item.inputs["bucket"] == "training"]
         assert of_source == [{"bucket": "training", "role": "roles/storage.objectViewer", "member": job_writes}]
+        (asked_for,) = (item.inputs["expected"] for item in of_type(ran, f"{DYNAMIC}gemma4:ServingCheck"))
+        assert asked_for["adapters"] == ["tone", "sql"]
         (service,) = of_type(ran, "cloudrunv2/service:Service")
         container = service.inputs["template"]["containers"][0]
         assert "tone=/mnt/weights/my-org/tone/0123abc" in container["args"]

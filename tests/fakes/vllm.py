@@ -70,6 +70,8 @@ class FakeVllm:
         self.requests: list[tuple[str, str, Any]] = []
         self.tokens_seen: set[str] = set()
         """What came in Authorization headers."""
+        self.adapters: dict[str, str] = {}
+        """LoRA adapters by the name under which each is served, with the text of its answers."""
         self.prefixes: tuple[str, ...] = ("",)
         """Path prefixes that are answered, e.g. /slices/blue."""
         self._lock = threading.Lock()
@@ -126,7 +128,9 @@ class FakeVllm:
         if path == "/metrics":
             return Reply(200, self._metrics())
         if path == "/v1/models":
-            return Reply(200, {"object": "list", "data": [self._row(name) for name in self._names()]})
+            rows = [self._row(name) for name in self._names()]
+            rows += [{**self._row(name), "parent": self.model, "max_model_len": None} for name in self.adapters]
+            return Reply(200, {"object": "list", "data": rows})
         if path == "/v1/chat/completions":
             return self._chat(body)
         return _error(404, "NotFoundError", "Not Found")
@@ -156,7 +160,7 @@ class FakeVllm:
 
     def _problem(self, body: Any, prompt_tokens: int) -> Reply | None:
         """What vLLM refuses before it generates."""
-        if body["model"] not in (self.model, self.spec_hash):
+        if body["model"] not in (self.model, self.spec_hash, *self.adapters):
             return _error(404, "NotFoundError", f"The model `{body['model']}` does not exist.")
         if prompt_tokens + body["max_tokens"] > self.max_model_len:
             return _error(
@@ -176,6 +180,7 @@ class FakeVllm:
 
     def _message(self, body: Any) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": "ready", "reasoning": None, "tool_calls": None}
+        message["content"] = self.adapters.get(body["model"], message["content"])
         if self.mode == "empty" or (self.mode == "quiet" and not body.get("min_tokens")):
             return message | {"content": ""}
         if body.get("chat_template_kwargs", {}).get("enable_thinking"):

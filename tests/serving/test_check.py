@@ -95,6 +95,19 @@ class TestARightServerPasses:
         check(server, progress=shown, tools=False, reasoning=False, image=False, audio=False, video=False)
         assert shown == ["checking: chat", "checking: metrics", "checking: warm-up", "checking: measurement"]
 
+    def test_with_an_answer_from_each_adapter_and_from_the_base(self, server: FakeVllm) -> None:
+        server.adapters, shown = {"tone": "gladly", "sql": "SELECT 1"}, list[str]()
+        assert check(server, progress=shown, adapters=("tone", "sql")).notes == ()
+        assert [line for line in shown if "adapters" in line] == ["checking: adapters"]
+        asked = [body["model"] for body in server.sent("/v1/chat/completions")]
+        assert {"gemma", "tone", "sql"} == set(asked)
+        assert (asked.count("tone"), asked.count("sql")) == (1, 1)
+
+    def test_with_a_note_where_an_adapter_says_what_the_base_says(self, server: FakeVllm) -> None:
+        server.adapters = {"tone": "gladly", "idle": "ready"}
+        (note,) = check(server, adapters=("tone", "idle")).notes
+        assert note.startswith("the adapter idle answered word for word as the base model")
+
     def test_even_one_whose_model_knows_nothing(self, server: FakeVllm) -> None:
         server.mode = "untrained"
         (note,) = check(server).notes
@@ -312,6 +325,37 @@ class TestAWrongServerFailsAtOnce:
             run_check(VanishingClient(server.url), EXPECTED, clock=time.clock, sleep=time.sleep)
         assert caught.value.stage == "chat"
         assert sum(time.pauses) <= 60, "a crash must not wait for the ready timeout"
+
+    def test_an_adapter_that_is_not_served_fails_before_anything_is_asked(self, server: FakeVllm) -> None:
+        server.adapters, time = {"tone": "gladly"}, FakeTime()
+        error = failure(server, time, adapters=("tone", "sql"))
+        assert (error.stage, time.pauses) == ("models", [])
+        assert "/v1/models lists gemma, spec-1, tone, not the adapter sql" in str(error)
+        assert "--lora-modules" in str(error)
+        assert server.sent("/v1/chat/completions") == []
+
+    def test_an_adapter_without_text_is_named(self, server: FakeVllm) -> None:
+        server.adapters = {"tone": ""}
+        error = failure(server, adapters=("tone",))
+        assert error.stage == "adapters"
+        assert "the adapter tone answered without text" in str(error)
+        assert "serving.adapters" in str(error)
+
+    @pytest.mark.parametrize(
+        ("logged", "likely"),
+        [
+            ("ValueError: LoRA rank 64 is greater than max_lora_rank 16.", "Raise serving.adapterRank"),
+            ("ValueError: /mnt/weights/o/a/1 doesn't contain tensors", "is not where the server looks for it"),
+            (
+                "ValueError: While loading /mnt/weights/o/a/1, expected target modules in {'q_proj'} but received ['lm_head']",
+                "changes what vLLM does not adapt",
+            ),
+        ],
+    )
+    def test_an_adapter_that_stops_the_start_is_named_as_the_cause(self, logged: str, likely: str) -> None:
+        with FakeVllm() as gone:
+            pass
+        assert likely in str(failure(gone, log_tail=lambda: [logged], adapters=("tone",)))
 
     @pytest.mark.parametrize(
         ("mode", "stage", "words"),

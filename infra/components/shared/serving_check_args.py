@@ -31,6 +31,7 @@ def serving_check_args(
             "model": plan.model.hub_id,
             "spec_hash": plan.command.spec_hash,
             "max_model_len": plan.server.max_model_len,
+            **({"adapters": [one.name for one in plan.adapters]} if plan.adapters else {}),
             "tools": serving.tools,
             "reasoning": serving.reasoning,
             "image": bool(serving.modalities.image),
