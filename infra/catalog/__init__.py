@@ -22,6 +22,7 @@ from infra.catalog.schema import (
     Device,
     Experts,
     Image,
+    LoadedSize,
     Modality,
     Model,
     Parameters,
@@ -37,6 +38,7 @@ from infra.catalog.schema import (
     Source,
     StageTime,
     TpuLimits,
+    VisionTower,
     WeightFormat,
 )
 
@@ -52,6 +54,7 @@ __all__ = [
     "Device",
     "Experts",
     "Image",
+    "LoadedSize",
     "Lock",
     "Modality",
     "Model",
@@ -68,6 +71,7 @@ __all__ = [
     "Source",
     "StageTime",
     "TpuLimits",
+    "VisionTower",
     "WeightFormat",
     "catalog",
     "write_lock",

@@ -17,6 +17,7 @@ from infra.catalog.schema import (
     Architecture,
     Assistant,
     Image,
+    LoadedSize,
     Model,
     Peak,
     Price,
@@ -130,6 +131,11 @@ class Catalog:
         """Return how fast weights come, by path."""
         return self._starts_file[1]
 
+    @property
+    def loaded_sizes(self) -> Mapping[str, LoadedSize]:
+        """Return what vLLM logged as loaded on one GPU, by model."""
+        return self._measurements_file[3]
+
     @cached_property
     def lock(self) -> Lock:
         """Return the digests and revisions that were resolved online; empty until somebody has pinned them."""
@@ -189,21 +195,30 @@ class Catalog:
     @cached_property
     def _measurements_file(
         self,
-    ) -> tuple[Mapping[tuple[str, str], Peak], Mapping[tuple[str, bool], ProgramSize], Mapping[str, SlowPrompts]]:
+    ) -> tuple[
+        Mapping[tuple[str, str], Peak],
+        Mapping[tuple[str, bool], ProgramSize],
+        Mapping[str, SlowPrompts],
+        Mapping[str, LoadedSize],
+    ]:
         file = self._open("measurements.toml")
         peaks = file.keyed("peaks", Peak).values()
         sizes = file.keyed("programs", ProgramSize).values()
         slow = file.keyed("slow_prompts", SlowPrompts).values()
+        loaded = file.keyed("loaded", LoadedSize).values()
         for peak in peaks:
             file.refer(f"peaks.{peak.id}.architecture", peak.architecture, self.architectures)
             file.refer(f"peaks.{peak.id}.accelerator", peak.accelerator, self.accelerators)
         for size in sizes:
             file.refer(f"programs.{size.id}.architecture", size.architecture, self.architectures)
+        for row in loaded:
+            file.refer(f"loaded.{row.id}.model", row.model, self.models)
         file.finish()
         return (
             {(peak.architecture, peak.accelerator): peak for peak in peaks},
             {(size.architecture, size.drafting): size for size in sizes},
             {machine: row for row in slow for machine in row.machines},
+            {row.model: row for row in loaded},
         )
 
     @cached_property

@@ -54,6 +54,13 @@ class Experts(Row):
     intermediate_size: int
 
 
+class VisionTower(Row):
+    """The encoder of images and video."""
+
+    hidden_size: int
+    intermediate_size: int
+
+
 class Parameters(Row):
     """Exact parameter counts of a checkpoint, sorted by what happens to them when weights are quantised."""
 
@@ -108,8 +115,8 @@ class Architecture(Row):
     parameters: Parameters
     input_modalities: tuple[Modality, ...]
     """The kinds of input that the checkpoint takes beside text."""
-    vision_tower: bool = True
-    """False: images and sound enter through one projection each."""
+    vision_tower: VisionTower | None = None
+    """None: images and sound enter through one projection each."""
     media_may_be_split: bool = False
     """Whether vLLM may split an image or a video between two steps; for all others it switches that off."""
     rope_cache_bytes: int
@@ -377,6 +384,17 @@ class SlowPrompts(Row):
     linear_flops: float
     attention_flops: float
     """Operations a second of linear layers and of attention on one device."""
+    source: Source
+
+
+class LoadedSize(Row):
+    """What vLLM logged as loaded on one GPU that holds a whole checkpoint, towers and rotary tables included."""
+
+    id: str
+    model: str
+    gib: float
+    vllm: str
+    """The version that logged it."""
     source: Source
 
 

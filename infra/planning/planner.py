@@ -16,6 +16,7 @@ from infra.planning.checks.combination import check_combination, check_idle_devi
 from infra.planning.checks.ignored import profile_without_effect, without_effect
 from infra.planning.checks.notes import (
     access_notes,
+    cold_start_note,
     crowding,
     idle_note,
     kv_dtype_note,
@@ -303,4 +304,5 @@ class _PlanningRun:
         yield from checkpoint_notes(self.model, self.accelerator, drafter, self.facts)
         yield from access_notes(settings, self.model) if self.accelerator.deployable else ()
         plain = capacity_of(replace(server, kv_cache_dtype="auto"), memory.kv_bytes_per_device)
+        yield from cold_start_note(server, memory.kv.mid)
         yield from kv_dtype_note(server, capacity.tokens, plain.tokens)

@@ -138,7 +138,7 @@ COMMAND_LINES: Mapping[str, tuple[Case, ...]] = {
         Case("plan l4 --set 'tpu.slices=[blue,green]'", 0, ("tpu.slices",)),
         Case("plan l4 --set workload.promptTokens=100000", 3, ("workload",)),
         Case("plan l4 --set serving.cpuOffloadGb=100", 0, ("serving.cpuOffloadGb",)),
-        Case("plan l4 --set serving.maxNumSeqs=4096", 3, ("accelerator",)),
+        Case("plan l4 --set serving.gpuMemoryUtilization=0.42", 3, ("serving.maxModelLen",)),
         Case("plan l4 --set serving.maxNumSeqs=5000", 2, ("serving.maxNumSeqs",)),
         Case("plan l4 --set serving.maxNumBatchedTokens=64", 3, ("serving.maxNumBatchedTokens",)),
         Case("plan l4 --set profile=througput", 2, ("profile",), meant="throughput"),

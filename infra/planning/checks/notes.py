@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from infra.catalog import Accelerator, Model
+from infra.catalog import GIB, Accelerator, Model
 from infra.errors import Fault
+from infra.planning.memory.gpu_overhead import cold_start_bytes
 from infra.planning.performance.speed import SpeedEstimate, SpeedModel
 from infra.planning.server.implementations import implementation_of
 from infra.planning.server.server import IMAGE_TOKENS, Server
@@ -49,6 +50,18 @@ def vision_note(settings: Settings) -> Iterator[str]:
             f"An image takes up to {tokens:,} prompt tokens (the model's own budget: {IMAGE_TOKENS}): count them in "
             "workload.promptTokens. vLLM measures its memory with as many images as one step takes, so the KV cache is "
             "predicted as without."
+        )
+
+
+def cold_start_note(server: Server, kv_bytes: float) -> Iterator[str]:
+    """Yield what a server of text alone gives up of its KV cache of `kv_bytes` a device by compiling at every start."""
+    spared = 0.0 if server.implementation.programs_outside_share else cold_start_bytes(server)
+    if spared > 0 and not server.compile_cache_warm:
+        yield (
+            f"With text only, a start without vLLM's compile cache leaves {spared / GIB:.1f} GiB less for the KV cache "
+            f"({max(0.0, kv_bytes) / GIB:.1f} instead of {max(0.0, kv_bytes + spared) / GIB:.1f}): the largest embedding is "
+            "counted once more while the kernels are timed. Leave images on (serving.modalities.image: true), or keep "
+            "VLLM_CACHE_ROOT from start to start."
         )
 
 

@@ -13,14 +13,15 @@ from infra.catalog import GIB
 from infra.planning.memory.adapter_memory import adapter_bytes, adapters_in_host_memory
 from infra.planning.memory.footprint import (
     assistant_bytes,
+    counted_on_gpu,
     error_origin,
-    gpu_overhead,
     host_memory,
     loaded_weights,
     loading_extra_bytes,
     offloadable_bytes,
     tpu_programs,
 )
+from infra.planning.memory.gpu_overhead import gpu_overhead
 from infra.planning.memory.kv_cache import KvCapacity, kv_capacity
 from infra.planning.server.server import Server
 from infra.planning.units import Band
@@ -93,11 +94,19 @@ def device_budget(server: Server) -> MemoryBudget:
             cap - weights.mid - beside - overhead.mid,
             cap - weights.low - beside - overhead.low,
         ),
-        construction_peak=None if outside else Band.total([weights, Band.exactly(loading_extra_bytes(server))]),
+        construction_peak=None if outside else _construction_peak(server, loaded, offloaded),
         programs=tpu_programs(server) if outside else None,
         host=Band.total([host_memory(server, offloaded), adapters_in_host_memory(server)]),
         error_origin=error_origin(server),
     )
+
+
+def _construction_peak(server: Server, loaded: Band, offloaded: float) -> Band:
+    """Return the most that loading needs. The output embedding is allocated before the weights are read, so that what vLLM
+    logs beyond the count need not be there yet."""
+    counted = loaded.low if server.logged_weights_gib is not None else min(counted_on_gpu(server), loaded.low)
+    built = Band(*(max(0.0, end - offloaded) for end in (counted, counted, loaded.mid)))
+    return Band.total([built, Band.exactly(loading_extra_bytes(server))])
 
 
 def capacity_of(server: Server, kv_bytes: float) -> KvCapacity:

@@ -6,24 +6,17 @@ by them: both carry a band, and the constants below say what they rest on (read 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from infra.catalog import BF16_BYTES, GIB, catalog
 from infra.planning.memory.kv_blocks import TPU_USUAL_SEQS
 from infra.planning.server.server import Server
 from infra.planning.units import Band
 
-# GPU runtime, fitted in sample to boots of vLLM 0.19 to 0.27 (B300, H100, A100, L40S, 24 GB cards).
-NON_TORCH = 0.25 * GIB
 CONTEXT = 0.33 * GIB
 """CUDA context beside the tensors while the model is built; closes the arithmetic of one logged out-of-memory error."""
-OVERHEAD_ERROR = 0.8 * GIB
-LARGE_BATCH_ERROR = 1.7 * GIB
-"""By how much the activation of 16,384 batched tokens was under-predicted; nothing is known in between 8,192 and it."""
-GRAPHS = (0.15 * GIB, 0.8 * GIB)
-"""CUDA graphs of few and of 256 or more sequences."""
-VISION_PROFILE = 0.3 * GIB
-VISION_PROFILE_WITHOUT_TOWER = 0.1 * GIB
-SAMPLER_BYTES = 12
-"""Bytes for each logit of each sequence while vLLM profiles its sampler."""
+LOGGED_WEIGHTS_ERROR = 0.007
+"""Relative error of a size that was logged: 58.9 and 58.99 GiB of 31B, 15.08 and 15.18 of E4B by version."""
 
 TPU_WEIGHTS_ERROR = (0.005, 0.055)
 """E2B was resident on TPU as counted; one note has 12B 5.5 % above its count."""
@@ -57,9 +50,26 @@ def loaded_weights(server: Server) -> Band:
         else:
             counted = max(counted, arch.tpu_resident_gib_reported * GIB)
         return Band.around(counted / tp, down, error_up=up)
-    # vLLM skips the K and V of KV-shared layers, yet logged load sizes are nearer to the checkpoint than to the count.
-    stored = server.weights.total + server.weights.shared_kv + server.weights.duplicated_value
-    return Band.total([Band.around(stored / tp, down, error_up=up), Band.exactly(arch.rope_cache_bytes)])
+    beyond = 0.0
+    logged = catalog().loaded_sizes.get(server.model.id)
+    if logged is not None and catalog().models[server.model.id] == server.model:
+        usual = replace(server, tensor_parallel=1, quantization="none", text_only=False, max_num_batched_tokens=2048)
+        beyond = logged.gib * GIB - counted_on_gpu(usual)
+        down = up = LOGGED_WEIGHTS_ERROR
+    return Band.around(counted_on_gpu(server) + beyond / tp, down, error_up=up)
+
+
+def counted_on_gpu(server: Server) -> float:
+    """Return the bytes that vLLM allocates for the weights on one GPU by count.
+
+    Without the towers where only text is served, and without an output embedding that the checkpoint has of its own.
+    Rotary tables and the rows of per-layer embeddings of a full batch are on every device.
+    """
+    arch, weights = server.architecture, server.weights
+    towers = weights.vision + weights.audio if server.text_only else 0.0
+    rows = BF16_BYTES * server.max_num_batched_tokens * arch.parameters.per_layer_embedding / arch.vocab_size
+    stored = weights.total + weights.duplicated_value - towers
+    return stored / server.tensor_parallel + arch.rope_cache_bytes + rows
 
 
 def offloadable_bytes(server: Server) -> float:
@@ -78,32 +88,13 @@ def assistant_bytes(server: Server) -> float:
     return BF16_BYTES * assistant.parameters / server.tensor_parallel + rope
 
 
-def gpu_overhead(server: Server) -> Band:
-    """Return what vLLM sets aside on one GPU at start-up, bytes: CUDA runtime, activation, graphs, vision profile.
-
-    Activation is the larger of one forward pass over max_num_batched_tokens and the sampler over max_num_seqs.
-    """
-    arch, batch, tp = server.architecture, server.max_num_batched_tokens, server.tensor_parallel
-    width = arch.intermediate_size * (2 if arch.double_wide_shared_mlp else 1)
-    forward = batch * (2 * width * BF16_BYTES / tp + 8 * arch.hidden_size * BF16_BYTES)
-    if arch.experts is not None:
-        per_expert = 3 * arch.experts.intermediate_size / tp + arch.hidden_size
-        forward += batch * arch.experts.active * per_expert * BF16_BYTES
-    activation = max(forward, SAMPLER_BYTES * server.max_num_seqs * arch.vocab_size)
-    few, many = GRAPHS
-    graphs = 0.0 if server.enforce_eager else few + (many - few) * min(1.0, server.max_num_seqs / 256)
-    profile = VISION_PROFILE if arch.vision_tower else VISION_PROFILE_WITHOUT_TOWER
-    overhead = NON_TORCH + activation + graphs + (0.0 if server.text_only else profile)
-    error_up = OVERHEAD_ERROR + LARGE_BATCH_ERROR * max(0.0, batch / 8192 - 1)
-    return Band(max(NON_TORCH, overhead - OVERHEAD_ERROR), overhead, overhead + error_up)
-
-
 def loading_extra_bytes(server: Server) -> float:
     """Return what a GPU needs beside the weights while the model is built, for a moment and whatever the utilization.
 
-    The output embedding is allocated before it is tied to the input embedding, so that it counts twice.
+    The output embedding is allocated before it is tied to the input embedding, so that it counts twice; one of its own stays.
     """
-    return CONTEXT + BF16_BYTES * server.architecture.parameters.embedding / server.tensor_parallel
+    tied = 0.0 if server.weights.own_lm_head else BF16_BYTES * server.architecture.parameters.embedding
+    return CONTEXT + tied / server.tensor_parallel
 
 
 def tpu_programs(server: Server) -> Band:
@@ -136,7 +127,7 @@ def host_memory(server: Server, offloaded: float) -> Band:
 def error_origin(server: Server) -> str:
     """Return in a phrase where the band of the KV cache size comes from."""
     if not server.implementation.programs_outside_share:
-        return "runtime overhead is a fit to known boots"
+        return "start-up overhead, as published boots differ from its count"
     if server.architecture.tpu_resident_gib_reported is not None:
         return "weights as one note reports them"
     return "weights may take more than their count"

@@ -9,6 +9,7 @@ attention backend whose kernel blocks are a multiple of 16 tokens (Triton, which
 from __future__ import annotations
 
 import bisect
+import re
 from dataclasses import dataclass
 
 from infra.catalog import Architecture
@@ -197,3 +198,13 @@ def _grown(block: int, page: int, common: int) -> int:
 
 def _power_of_two(value: int) -> int:
     return 1 << (value - 1).bit_length()
+
+
+def minor_version(version: str) -> int:
+    """Return the minor number of a version of vLLM, or the nearest whose planner is known. Raises SettingsError."""
+    match = re.match(r"v?(\d+)\.(\d+)", version.strip())
+    if match is None:
+        fix = "Write it like 0.32.0 or 0.26.1rc1."
+        raise SettingsError.of("images.serving", f"{version!r} is not a version of vLLM.", fix=fix)
+    major, minor = int(match[1]), int(match[2])
+    return NEWEST if major else min(max(minor, OLDEST), NEWEST)

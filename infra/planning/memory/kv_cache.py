@@ -7,19 +7,17 @@ tests/data/kv_planner.csv).
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from itertools import pairwise
 
 from infra.catalog import Architecture, Device, Model, catalog
 from infra.errors import Fault, SettingsError
 from infra.planning.memory.kv_blocks import (
-    NEWEST,
-    OLDEST,
     TPU_USUAL_SEQS,
     KvGeometry,
     StoredType,
     gpu_geometry,
+    minor_version,
     stored_type,
     tpu_geometry,
     tpu_page_size,
@@ -93,7 +91,7 @@ def kv_capacity(
     architecture = catalog().architectures[find_model(model).architecture]
     if fault := tensor_parallel_fault(architecture, tp):
         raise SettingsError([fault])
-    implementation, minor = IMPLEMENTATIONS[Device(backend)], _minor_version(vllm_version)
+    implementation, minor = IMPLEMENTATIONS[Device(backend)], minor_version(vllm_version)
     planner = _KvPlanner(
         architecture=architecture,
         implementation=implementation,
@@ -214,12 +212,3 @@ class _KvPlanner:
             if found := geometry.longest_admitted(lengths, usable):
                 return found
         return 0
-
-
-def _minor_version(version: str) -> int:
-    match = re.match(r"v?(\d+)\.(\d+)", version.strip())
-    if match is None:
-        fix = "Write it like 0.32.0 or 0.26.1rc1."
-        raise SettingsError.of("images.serving", f"{version!r} is not a version of vLLM.", fix=fix)
-    major, minor = int(match[1]), int(match[2])
-    return NEWEST if major else min(max(minor, OLDEST), NEWEST)

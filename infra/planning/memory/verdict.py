@@ -21,6 +21,7 @@ from infra.planning.memory.alternatives import (
 )
 from infra.planning.memory.budget import MemoryBudget, capacity_of, device_budget
 from infra.planning.memory.footprint import streamer_bytes
+from infra.planning.memory.gpu_overhead import cold_start_bytes
 from infra.planning.server.server import Server
 from infra.planning.units import Band, read_duration, read_minutes, read_predicted
 
@@ -108,10 +109,11 @@ def _findings(server: Server, after: str = "") -> Iterator[_Finding]:
         yield _Finding(verdict, _peak_fault(budget, peak, after))
         if verdict is Verdict.REFUSED:
             return
-    needed = capacity_of(server, 0).min_kv_bytes
+    needed, outside = capacity_of(server, 0).min_kv_bytes, server.implementation.programs_outside_share
     if needed > budget.kv.low:
-        verdict = Verdict.REFUSED if needed > budget.kv.high else Verdict.TIGHT
-        yield _Finding(verdict, _kv_fault(server, budget, needed, after))
+        spared = 0.0 if outside or server.compile_cache_warm else cold_start_bytes(server)
+        verdict = Verdict.REFUSED if needed > budget.kv.high + spared else Verdict.TIGHT
+        yield _Finding(verdict, _kv_fault(server, budget, needed, after, spared))
     if budget.programs is not None:
         verdict = _verdict(budget.programs, budget.outside_bytes)
         if verdict is not Verdict.FITS:
@@ -180,8 +182,19 @@ def _peak_fault(budget: MemoryBudget, peak: Band, after: str) -> Fault:
     return Fault("serving.cpuOffloadGb", fact, consequence)
 
 
-def _kv_fault(server: Server, budget: MemoryBudget, needed: int, after: str) -> Fault:
+def _kv_fault(server: Server, budget: MemoryBudget, needed: int, after: str, spared: float) -> Fault:
     consequence = f"vLLM would load the weights and then stop{after}."
+    if budget.kv.high < needed <= budget.kv.high + spared:
+        left = max(0.0, budget.kv.mid)
+        fact = (
+            f"one request of {server.max_model_len:,} tokens takes {_gib(needed)} of KV cache on each device. With text only, "
+            f"a start without vLLM's compile cache sets {_gib(spared)} aside for the time that it compiles and leaves "
+            f"{_gib(left)}; a start that finds the cache leaves {_gib(max(0.0, budget.kv.mid + spared))}."
+        )
+        consequence = (
+            f"vLLM would stop at its first start{after}, and may serve from the second on if the cache is kept."
+        )
+        return Fault("serving.modalities", fact, consequence)
     if budget.kv.high <= 0:
         taken = budget.weights.mid + budget.assistant_bytes + budget.adapter_bytes + budget.overhead.mid
         fact = (

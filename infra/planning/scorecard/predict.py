@@ -131,6 +131,7 @@ def server_of_run(row: PublishedRun) -> Server:
         cpu_offload_gib=row.cpu_offload_gib or 0.0,
         enforce_eager=bool(row.enforce_eager),
         text_only=bool(row.text_only),
+        compile_cache_warm=_warm(row),
     )
     if row.weights_gib_given is None:
         return server
@@ -255,7 +256,7 @@ def _why_no_start(row: PublishedStart) -> str:
     return "its description names no model and machine that are known"
 
 
-def _warm(row: PublishedStart) -> bool:
+def _warm(row: PublishedStart | PublishedRun) -> bool:
     return re.search(r"\b(second|warm)\b", f"{row.what} {row.note or ''}") is not None
 
 

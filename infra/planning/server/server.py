@@ -73,6 +73,8 @@ class Server:
     """Whether no modality but text is served, so that none is profiled."""
     logged_weights_gib: float | None = None
     """Resident weights of one device as a run logged them, instead of their count; None: counted."""
+    compile_cache_warm: bool = False
+    """Whether compiled kernels of an earlier start are found; a container that starts anew has none."""
     load_format: str = "auto"
     """How the weights are read: auto, safetensors or runai_streamer."""
     hosting: Hosting = UNKNOWN

@@ -343,7 +343,7 @@ class TestAFigure:
 
 
 class TestARefusedPlan:
-    REFUSED: ClassVar[dict[str, Any]] = {"serving__maxNumSeqs": 4096, "serving__maxModelLen": 131072}
+    REFUSED: ClassVar[dict[str, Any]] = {"serving__gpuMemoryUtilization": 0.42, "serving__maxModelLen": 131072}
 
     def test_is_worse_and_comes_first(self) -> None:
         first = changes(data("l4"), data("l4", region="europe-north1"))[0]
