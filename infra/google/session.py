@@ -74,6 +74,7 @@ class _Request:
     params: Mapping[str, str] = field(default_factory=dict)
     body: Mapping[str, Any] | None = None
     repeatable: bool = False
+    byte_range: str = ""
 
 
 @dataclass(frozen=True)
@@ -140,9 +141,10 @@ class GoogleSession:
         request = _Request("POST", api, path, params, body, repeatable=repeatable or bool(request_id))
         return _object(self._send(request), api)
 
-    def download(self, api: Api, path: str, **params: str) -> bytes:
-        """Return the content of a GET whose answer is not JSON. All of it is held in memory."""
-        return self._send(_Request("GET", api, path, params, repeatable=True)).content
+    def download(self, api: Api, path: str, *, byte_range: str = "", **params: str) -> bytes:
+        """Return the content of a GET whose answer is not JSON, or a range of it such as `bytes=0-99`. All of it is held in
+        memory."""
+        return self._send(_Request("GET", api, path, params, repeatable=True, byte_range=byte_range)).content
 
     def pages(self, api: Api, path: str, **params: str) -> Iterator[dict[str, Any]]:
         """Yield every page of a listing, one GET each."""
@@ -214,6 +216,8 @@ class GoogleSession:
         headers = {"Accept": "application/json"}
         if self.gcp.quota_project:
             headers["x-goog-user-project"] = self.gcp.quota_project
+        if request.byte_range:
+            headers["Range"] = request.byte_range
         try:
             self._credentials.apply(headers, call)
             response = self._session().request(

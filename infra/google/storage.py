@@ -1,4 +1,4 @@
-"""Cloud Storage: lists the objects below a prefix and reads a small object, as checking a manifest needs it."""
+"""Cloud Storage: lists the objects below a prefix, and reads a small object or a part of a large one."""
 
 from __future__ import annotations
 
@@ -54,6 +54,12 @@ class Bucket:
             )
         # With the generation, the content is that of the record.
         return self._session.download(Api.STORAGE, self._path(name), alt="media", generation=found.generation)
+
+    def read_range(self, found: StoredObject, start: int, length: int) -> bytes:
+        """Return `length` bytes of an object from `start` on, fewer where it ends before."""
+        wanted = f"bytes={start}-{start + length - 1}"
+        path, generation = self._path(found.name), found.generation
+        return self._session.download(Api.STORAGE, path, byte_range=wanted, alt="media", generation=generation)
 
     def read_json(self, name: str) -> Any:
         """Return the parsed content; None where there is no such object. Raises GoogleError where it is not JSON."""

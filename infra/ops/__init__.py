@@ -4,6 +4,7 @@
 `program`        runs the real Pulumi program in memory, for the list of resources that a plan leads to
 `commands/`      plan, stacks, recommend, models, machines, explain, pin, status,
                  scorecard
+`pinning/`       what `gemma4 pin` reads of a checkpoint
 `tpu/`           what only TPU slices need: their state, zones with capacity, ended requests, orphans
 `terminal/`      how answers and failures are printed, completed, and corrected when mistyped
 `json_answers`   the form of what each command prints with `--json`; a plan's is infra/planning/report/data_models.py

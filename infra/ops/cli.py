@@ -283,22 +283,34 @@ def scorecard(
     show_scorecard(file, as_json=as_json, markdown=markdown)
 
 
-@app.command(epilog=_examples("pin", "pin gpu gemma-4-12b-it-qat-w4a16", "pin --json"))
+@app.command(
+    epilog=_examples(
+        "pin", "pin gpu gemma-4-12b-it-qat-w4a16", "pin acme/gemma-4-12b-support", "pin --folder ./tuned acme/tuned"
+    )
+)
 def pin(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Ids of images, models or assistants; default: all.", autocompletion=_offer("pins")),
+        typer.Argument(
+            help="Ids of images, models or assistants (default: all), or checkpoints: OWNER/NAME, OWNER/NAME@COMMIT, "
+            "gs://BUCKET/PREFIX.",
+            autocompletion=_offer("pins"),
+        ),
+    ] = None,
+    folder: Annotated[
+        str | None, typer.Option("--folder", help="Read the checkpoint that is named from this folder.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fix images and models to the versions that they have now.
+    """Fix images, models and checkpoints to what they are now.
 
-    Resolves tags to digests and models to commits, online, and writes them into the catalog's lock file. HF_TOKEN may
-    be needed in the environment.
+    Resolves tags to digests and models to commits, online, and writes them into the catalog's lock file. Of a checkpoint
+    the headers are read, not the weights: architecture, format and sizes go into checkpoints.lock.json beside the stack
+    files. HF_TOKEN may be needed in the environment.
     """
     from infra.ops.commands.pin import pin as pin_all
 
-    if pin_all(names or [], as_json=as_json):
+    if pin_all(names or [], folder=folder, as_json=as_json):
         raise typer.Exit(1)
 
 

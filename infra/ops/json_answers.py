@@ -168,9 +168,14 @@ class Machines(JsonAnswer):
 class Pinned(JsonAnswer):
     """What `gemma4 pin --json` prints. Exit code 1 where one could not be pinned."""
 
-    pinned: dict[str, str] = Field(description="by catalog id, the digest of an image or the commit of a model")
-    failed: dict[str, str] = Field(description="by catalog id, why it keeps its old pin")
-    file: str | None = Field(description="the lock file that was written; null: nothing was")
+    pinned: dict[str, str] = Field(
+        description="by catalog id, the digest of an image or the commit of a model; by name, the commit of a checkpoint"
+    )
+    failed: dict[str, str] = Field(description="by id or name, why it keeps its old pin")
+    file: str | None = Field(description="the catalog's lock file, if it was written")
+    checkpoints_file: str | None = Field(
+        description="the lock file of checkpoints beside the stack files, if it was written"
+    )
 
 
 class CheckRow(Data):

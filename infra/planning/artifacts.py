@@ -12,6 +12,9 @@ from infra.planning.names import Names
 from infra.planning.server.implementations import implementation_of
 from infra.planning.settings.declarations import Settings
 
+MANIFEST = "gemma4-manifest.json"
+"""Name of the list of files, with their checksums, in the folder of a checkpoint in a bucket."""
+
 
 @dataclass(frozen=True)
 class ImageRef:

@@ -21,9 +21,9 @@ from infra.google.cloud_run import CloudRun, Execution, ExecutionState
 from infra.google.logs import LogSource, last_lines
 from infra.google.session import GoogleSession
 from infra.google.storage import Bucket
+from infra.planning.artifacts import MANIFEST
 from infra.providers.base import DynamicResource, Progress, Provider, changed, fail, in_place, progress_on, warning_on
 
-MANIFEST = "gemma4-manifest.json"
 _INPUTS = ("project", "region", "bucket", "prefix", "repository", "revision", "job", "arguments", "program_hash")
 _JOB_LIMIT_S = 24 * 3600.0
 _LOG_LINES = 12

@@ -6,8 +6,7 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from infra.planning.artifacts import WeightSet
-from infra.providers.weights_copy import MANIFEST
+from infra.planning.artifacts import MANIFEST, WeightSet
 from tests.fakes.google import FakeGoogle
 from tests.fakes.google.jobs import Outcome
 

@@ -116,11 +116,15 @@ AdapterSource = Annotated[
         "my-org/support-tone-lora@0123abc or gs://my-bucket/adapters/support-tone",
     ),
 ]
+CHECKPOINT = (
+    r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*"
+    r"|gs://[a-z0-9][a-z0-9._-]{1,61}[a-z0-9](/[A-Za-z0-9_][A-Za-z0-9._=+-]*)+"
+)
+"""What a checkpoint is named by, as a pattern: its repository, or its folder in a bucket."""
 Checkpoint = Annotated[
     str,
     _matching(
-        r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*"
-        r"|gs://[a-z0-9][a-z0-9._-]{1,61}[a-z0-9](/[A-Za-z0-9_][A-Za-z0-9._=+@-]*)+",
+        CHECKPOINT,
         "acme/gemma-4-12b-support or gs://my-bucket/gemma-4-12b-support",
     ),
 ]
