@@ -19,7 +19,7 @@ from infra.planning.memory.footprint import loaded_weights
 from infra.planning.memory.kv_cache import find_model
 from infra.planning.memory.verdict import Verdict, judge
 from infra.planning.performance.speed import SpeedModel
-from infra.planning.performance.startup import WeightPath, engine_stages, read_rate
+from infra.planning.performance.startup import WeightPath, cached_engine_seconds, engine_stages, read_rate
 from infra.planning.scorecard.published_runs import FileRow, PublishedFigures, PublishedRun, PublishedStart
 from infra.planning.server.implementations import implementation_of
 from infra.planning.server.server import Quantization, Server
@@ -239,8 +239,9 @@ def _timed_figure(row: PublishedRun, server: Server) -> ComparedFigure:
 def _start_figures(row: PublishedStart) -> Iterator[ComparedFigure]:
     """Yield what of a start is predicted wherever it runs: the engine's own start, and a copy from a bucket."""
     server = _server_of_start(row)
-    if row.engine_init_s is not None and server is not None and not _warm(row):
-        band = Band.total(stage.seconds for stage in engine_stages(server))
+    if row.engine_init_s is not None and server is not None:
+        cold = Band.total(stage.seconds for stage in engine_stages(server))
+        band = cached_engine_seconds(server) if _warm(row) else cold
         yield ComparedFigure("engine_start_s", "s", row.engine_init_s, band)
     if row.gcs_restore_s is not None and row.gib is not None:
         yield ComparedFigure(
@@ -249,14 +250,13 @@ def _start_figures(row: PublishedStart) -> Iterator[ComparedFigure]:
 
 
 def _why_no_start(row: PublishedStart) -> str:
-    if _warm(row):
-        return "a start with a warm compile cache is not predicted"
     if row.engine_init_s is None:
         return "its stages are not those of a platform here, and its engine's own start is not given"
     return "its description names no model and machine that are known"
 
 
 def _warm(row: PublishedStart | PublishedRun) -> bool:
+    """Return whether the compile cache was full already: a second start, or one that says so."""
     return re.search(r"\b(second|warm)\b", f"{row.what} {row.note or ''}") is not None
 
 

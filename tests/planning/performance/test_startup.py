@@ -12,6 +12,7 @@ from infra.planning.performance.startup import (
     Stage,
     StartupEstimate,
     WeightPath,
+    cached_engine_seconds,
     engine_stages,
     estimate_staging,
     read_rate,
@@ -151,6 +152,21 @@ class TestStages:
         estimate = start("gemma-4-26b-a4b-it", "v6e-4", WeightPath.BUCKET_COPY)
         assert estimate.restart.mid == 60 + 40 + 400
         assert estimate.from_zero.mid == pytest.approx(estimate.restart.mid + NODE_S + 48.067 / 0.17, rel=0.01)
+
+    def test_a_restart_on_a_tpu_node_may_find_its_programs_compiled(self) -> None:
+        estimate = start("gemma-4-26b-a4b-it", "v6e-4", WeightPath.BUCKET_COPY)
+        stages = {stage.name: stage for stage in estimate.stages}
+        cached = stages["XLA compilation"].cached
+        assert cached is not None
+        others = stages["container and load"].seconds.low + stages["engine profile"].seconds.low
+        assert estimate.restart.low == pytest.approx(others + cached.low)
+        assert estimate.from_zero.low > estimate.restart.high / 2
+
+    def test_the_second_start_of_an_engine_on_a_gpu_took_14_seconds(self) -> None:
+        planned = server("gemma-4-31b-it-qat-w4a16", "l4")[1]
+        assert cached_engine_seconds(planned).mid == pytest.approx(14.3, rel=0.05)
+        on_tpu = server("gemma-4-31b-it", "v6e-4")[1]
+        assert cached_engine_seconds(on_tpu).high < 320, "less than any compilation"
 
     def test_a_restart_on_cloud_run_starts_over(self) -> None:
         estimate = start("gemma-4-31b-it", "rtx-pro-6000", WeightPath.STREAM)

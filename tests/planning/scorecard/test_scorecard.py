@@ -165,11 +165,13 @@ class TestPrediction:
         found = [compare(name, row) for name, row in written(tmp_path, {"start": rows})]
         assert [[figure.name for figure in row.figures] for row in found] == [
             ["engine_start_s"],
-            [],
+            ["engine_start_s"],
             [],
             ["engine_start_s"],
             ["bucket_copy_s"],
         ]
+        cold, warm = (row.figures[0].predicted for row in found[:2])
+        assert warm.high < cold.low, "a second start finds its programs compiled"
         assert all(bool(row.reason) is not bool(row.figures) for row in found)
 
 

@@ -128,7 +128,7 @@ class SlicesPlan(Deployment):
         yield f"the gateway admits {counted(self.gateway.in_flight_limit, 'request')} at once, and answers 429 to the next"
         one = read_predicted(startup.restart, read_duration, ends=read_minutes)
         if self.replicas == 1:
-            yield f"a changed flag is an outage of {one}: the server loads and compiles anew"
+            yield f"a changed flag is an outage of {one}: the server loads, and compiles what the flag changes"
         elif settings.access.ingress == "internal":
             yield f"a changed flag is an outage of {one}: no slice waits for another one that cannot be checked from outside"
         else:
