@@ -77,6 +77,7 @@ class CandidateRow(Data):
         description="the same when no prompt is cached, predicted"
     )
     holds: int = Field(description="requests of the workload that all replicas hold")
+    holds_band: BandData = Field(description="the same over the band of the KV caches' size")
     measured: Literal["speed", "ran", "no"] = Field(
         description="whether somebody measured the `speed` of these settings at such a load, saw them run (`ran`), or neither"
     )

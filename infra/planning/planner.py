@@ -131,7 +131,7 @@ class _PlanningRun:
             startup=startup,
             images=self.images,
             quotas=quotas,
-            longest_answer_s=settings.workload.output_tokens / speed.planned.per_stream.mid,
+            longest_answer_s=speed.planned.per_stream.dividing(settings.workload.output_tokens),
         )
         judged = judge(server, start_s=startup.from_zero, as_planned=self._server_with)
         findings = self._findings(draft, deployment, cost) + Findings(judged.refusals, judged.warnings)

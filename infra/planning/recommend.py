@@ -87,6 +87,11 @@ class Candidate:
         return self.replicas * self.plan.requests_held
 
     @property
+    def holds_band(self) -> Band:
+        """`holds` over the band of the KV cache's size."""
+        return self.plan.requests_held_band.times(self.replicas)
+
+    @property
     def measured(self) -> Literal["speed", "ran", "no"]:
         """Return whether somebody measured the speed of these settings at such a load, or only ran them, or neither."""
         recipe = next((one for one in self.plan.recipes if one.measured_by), None)

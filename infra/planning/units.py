@@ -168,6 +168,15 @@ def read_predicted(
     return f"≈ {mid}{what} ({_without_unit(low, high)} to {last})"
 
 
+def read_cell(band: Band, read: Callable[[float], str]) -> str:
+    """Return a prediction for a column of predictions, shorter than `read_predicted` has it: 26 ±19%, or 9 to 24."""
+    said = read_predicted(band, read, brief=True)
+    if "(±" in said:
+        return said.removeprefix("≈ ").replace("(", "").replace(" %)", "%")
+    low, high = read(band.low), read(band.high)
+    return read(band.mid) if low == high else f"{low} to {high}"
+
+
 WIDEST_POINT = 2.0
 """The upper end of a band over its lower one, above which a figure is no point any more and its ends stand alone."""
 EVEN_PERCENT = 2.0

@@ -22,7 +22,7 @@ from infra.ops.cli import run
 from infra.planning.planner import make_plan
 from infra.planning.settings.paths import known_paths
 from infra.planning.settings.stackfile import read_stack, stack_names
-from infra.planning.units import read_rate, read_usd
+from infra.planning.units import Band, read_cell, read_count, read_rate, read_usd
 from tests.projects import ROOT, Capture, Command, command, write_stack
 
 VERBS = ("plan", "stacks", "models", "machines", "explain", "recommend")
@@ -302,6 +302,8 @@ def test_no_table_loses_a_figure_in_a_terminal(
     for row in rows:
         for key in FIGURES[verb]:
             figure = f"{row[key]:,.2f}" if key.startswith("usd") else f"{row[key]:,}"
+            if band := row.get(f"{key}Band"):
+                figure = read_cell(Band(**band), read_count)
             assert re.search(rf"(?<![\d.,]){re.escape(figure)}(?![\d.,])", shown), (row, key)
 
 
@@ -404,10 +406,10 @@ class TestRecommend:
             one["model"],
             *(str(one["replicas"]), "×", one["accelerator"]),
             f"{one['usdPerHour']:.2f}",
-            read_rate(one["tokensPerSecondEach"]["mid"]),
-            read_rate(one["withNewPrompts"]["mid"]),
-            read_usd(one["usdPerMillionOutputTokensWithNewPrompts"]["mid"]).removeprefix("$"),
-            str(one["holds"]),
+            *read_cell(Band(**one["tokensPerSecondEach"]), read_rate).split(),
+            *read_cell(Band(**one["withNewPrompts"]), read_rate).split(),
+            *read_cell(Band(**one["usdPerMillionOutputTokensWithNewPrompts"]), read_usd).replace("$", "").split(),
+            *read_cell(Band(**one["holdsBand"]), read_count).split(),
             one["measured"],
         ]
 

@@ -12,6 +12,7 @@ from infra.planning.units import (
     Band,
     counted,
     parse_duration,
+    read_cell,
     read_count,
     read_duration,
     read_minutes,
@@ -60,6 +61,12 @@ class TestBand:
         self, band: Band, said: str
     ) -> None:
         assert read_predicted(band, read_count, " cups") == said
+
+    def test_a_cell_of_a_column_of_predictions_is_short(self) -> None:
+        assert read_cell(Band.around(1000, 0.2), read_count) == "1,000 ±20%"
+        assert read_cell(Band.around(0.3, 0.5), read_usd) == "$0.15 to $0.45"
+        assert read_cell(Band(80, 100, 150), read_count) == "80 to 150"
+        assert read_cell(Band.exactly(7), read_count) == "7"
 
     def test_a_brief_band_is_as_wide_as_its_farther_end(self) -> None:
         assert read_predicted(Band(85, 100, 120), read_count, brief=True) == "≈ 100 (±20 %)"

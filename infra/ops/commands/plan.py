@@ -14,7 +14,7 @@ from infra.ops.plan_inputs import CHECKOUT, Planned, plan_stack, project_root, s
 from infra.ops.terminal.json_output import print_json
 from infra.planning.report.resources import ResourceList
 from infra.planning.settings.stackfile import stack_names
-from infra.planning.units import Band, exact, exact_band, read_count, read_predicted
+from infra.planning.units import Band, exact, exact_band, read_cell, read_count
 
 Part = Literal["screen", "full", "command", "resources", "notes", "json", "markdown"]
 """The part of a plan that is printed."""
@@ -111,7 +111,7 @@ def show_stacks(*, as_json: bool) -> None:
         return
     from rich.text import Text
 
-    from infra.planning.report.rows import VERDICTS
+    from infra.planning.report.rows import BAND_CLAIM, VERDICTS
     from infra.planning.report.tables import Column, FittedTable
     from infra.planning.report.terminal import show
 
@@ -122,14 +122,15 @@ def show_stacks(*, as_json: bool) -> None:
     cells: list[list[Text | str]] = []
     for row in planned:
         bands = (row[f"{key}Band"] for key in ("requestsHeld", "kvTokens"))
-        held, tokens = ("" if band is None else read_predicted(Band(**band), read_count, brief=True) for band in bands)
+        held, tokens = ("" if band is None else read_cell(Band(**band), read_count) for band in bands)
         verdict = Text(row["verdict"], style=VERDICTS[row["verdict"]])
         price = f"{row['usdPerHour']:,.2f}"
         cells.append([row["stack"], row["model"], row["accelerator"], row["location"], verdict, held, tokens, price])
     bare = ", ".join(row["stack"] for row in planned if not row["deployable"])
     marks = [f"{bare}: planned and priced only, nothing here deploys to such a machine yet."] if bare else []
     errors = [f"{row['stack']}: {row['error']}" for row in rows if "error" in row]
-    show(*([FittedTable(columns, cells)] if planned else []), *marks, *errors)
+    said = [f"Predictions with their bands: {BAND_CLAIM}."] if planned else []
+    show(*([FittedTable(columns, cells)] if planned else []), *said, *marks, *errors)
 
 
 def _stack_row(name: str, root: Path) -> dict[str, Any]:

@@ -10,9 +10,10 @@ from infra.ops.terminal.json_output import print_json
 from infra.planning.memory.verdict import Verdict
 from infra.planning.performance.speed import reported_peak
 from infra.planning.recommend import Candidate, Need, Recommendation, recommend
+from infra.planning.report.rows import BAND_CLAIM
 from infra.planning.report.tables import Column, FittedTable
 from infra.planning.report.terminal import show
-from infra.planning.units import counted, exact, exact_band, read_rate, read_usd
+from infra.planning.units import counted, exact, exact_band, read_cell, read_count, read_rate, read_usd
 
 
 def show_recommendations(need: Need, *, top: int, as_json: bool) -> bool:
@@ -42,11 +43,11 @@ def _show(need: Need, found: Recommendation, top: int) -> None:
         Column("model"),
         Column("machine"),
         Column("$/hour", figures=True),
-        Column("≈ tok/s\neach", figures=True),
-        Column("≈ tok/s\nin all", figures=True),
-        Column("≈ $/M\ntokens", figures=True),
+        Column("tok/s each", figures=True),
+        Column("tok/s in all", figures=True, spare=1),
+        Column("$/M tokens", figures=True),
         Column("holds", figures=True),
-        Column("measured", spare=1),
+        Column("measured", spare=2),
     )
     rows = []
     for candidate in shown:
@@ -57,10 +58,10 @@ def _show(need: Need, found: Recommendation, top: int) -> None:
                 candidate.plan.model.id,
                 f"{copies}{machine.id}{'' if machine.deployable else ' *'}",
                 f"{candidate.usd_per_hour:,.2f}",
-                read_rate(candidate.rate.per_stream.mid),
-                read_rate(candidate.tokens_per_second_new_prompts.mid),
-                read_usd(candidate.usd_per_million_new_prompts.mid).removeprefix("$"),
-                f"{candidate.holds:,}",
+                read_cell(candidate.rate.per_stream, read_rate),
+                read_cell(candidate.tokens_per_second_new_prompts, read_rate),
+                read_cell(candidate.usd_per_million_new_prompts, read_usd).replace("$", ""),
+                read_cell(candidate.holds_band, read_count),
                 candidate.measured,
             ]
         )
@@ -69,8 +70,8 @@ def _show(need: Need, found: Recommendation, top: int) -> None:
 
 def _below(found: Recommendation, shown: Sequence[Candidate]) -> Iterator[str]:
     yield (
-        "Predictions: ±20 % dense, ±35 % 26B-A4B, more where the plan says so. each: an answer while it streams, prompts "
-        "cached; in all and $/M: every request with a new prompt. holds: requests at once."
+        f"Predictions with their bands (±, or two ends): {BAND_CLAIM}. each: an answer while it streams, prompts cached; in "
+        "all and $/M: every request with a new prompt. holds: requests at once."
     )
     yield "measured: their speed was measured at such a load (speed), these settings were seen to run (ran), or neither (no)."
     yield from _terms(shown)
@@ -166,6 +167,7 @@ def _data(candidate: Candidate) -> dict[str, Any]:
         "usdPerMillionOutputTokens": exact_band(candidate.usd_per_million),
         "usdPerMillionOutputTokensWithNewPrompts": exact_band(candidate.usd_per_million_new_prompts),
         "holds": candidate.holds,
+        "holdsBand": exact_band(candidate.holds_band),
         "measured": candidate.measured,
         "scalesToZero": plan.platform.scales_to_zero,
         "endsAfterS": plan.deployment.ends_after_s,

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 from infra.errors import Fault, Findings
-from infra.planning.units import read_duration
+from infra.planning.units import Band, read_duration, read_minutes, read_predicted
 
 TEMPERATE_CONCURRENCY = 8
 """Above this many times maxNumSeqs, requests only pile up inside the server."""
@@ -31,7 +31,7 @@ class HttpProbe:
         return self.initial_delay_s + self.period_s * self.failure_threshold
 
 
-def check_request_timeout(timeout_s: int, *, longest_answer_s: float) -> Findings:
+def check_request_timeout(timeout_s: int, *, longest_answer_s: Band) -> Findings:
     """Refuse more than Cloud Run's cap, and warn where a typical answer at the planned load is not done in time."""
     key = "scaling.requestTimeout"
     if timeout_s > REQUEST_TIMEOUT_MAX_S:
@@ -39,12 +39,12 @@ def check_request_timeout(timeout_s: int, *, longest_answer_s: float) -> Finding
             key, f"{timeout_s} s is over Cloud Run's 3600 s.", "The deployment would be rejected.", "Write 60m."
         )
         return Findings(refusals=(fault,))
-    if longest_answer_s > timeout_s:
-        fact = (
-            f"a typical answer takes about {read_duration(longest_answer_s)}, longer than {read_duration(timeout_s)}."
-        )
+    if longest_answer_s.mid > timeout_s:
+        lasts = read_predicted(longest_answer_s, read_duration, ends=read_minutes)
+        fact = f"a typical answer takes {lasts}, longer than {read_duration(timeout_s)}."
         fix = "Plan for shorter answers (workload.outputTokens) or fewer requests at once (serving.maxNumSeqs)."
-        if longest_answer_s <= REQUEST_TIMEOUT_MAX_S:
-            fix = f"Write at least {math.ceil(longest_answer_s / 60)}m, or plan for shorter answers."
+        if longest_answer_s.mid <= REQUEST_TIMEOUT_MAX_S:
+            enough = math.ceil(min(longest_answer_s.high, REQUEST_TIMEOUT_MAX_S) / 60)
+            fix = f"Write at least {enough}m, or plan for shorter answers."
         return Findings(warnings=(Fault(key, fact, "Cloud Run would cut it off.", fix),))
     return Findings()

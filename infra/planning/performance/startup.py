@@ -18,7 +18,7 @@ from typing import Literal
 from infra.catalog import GIB, catalog
 from infra.planning.server.server import Server
 from infra.planning.settings.declarations import Settings
-from infra.planning.units import Band, read_duration
+from infra.planning.units import Band, read_duration, read_minutes, read_predicted
 
 IMAGE_BYTES = 10e9
 """Compressed size of the serving image (inferred: an image of 26 to 29 GB held 17.5 GiB of weights)."""
@@ -168,14 +168,18 @@ def cached_engine_seconds(server: Server) -> Band:
 
 def start_remedies(server: Server, weight_bytes: int, path: WeightPath) -> Iterator[str]:
     """Yield what would shorten a start, the largest saving first."""
-    streamed = read_duration(read_rate(WeightPath.MOUNT_STREAMER).dividing(weight_bytes).mid)
+    streamed = _read(read_rate(WeightPath.MOUNT_STREAMER).dividing(weight_bytes))
     if path in (WeightPath.MOUNT_MMAP, WeightPath.MOUNT_SEQUENTIAL):
-        yield f"serving.loadFormat: runai_streamer reads the weights in about {streamed}."
+        yield f"serving.loadFormat: runai_streamer reads the weights in {streamed}."
     if path is WeightPath.HUGGING_FACE:
         yield "weights.source: bucket downloads from Hugging Face once instead of at every start."
     if server.implementation.eager_starts_sooner and not server.enforce_eager:
-        saved = read_duration(_seconds("cuda-compile").mid)
-        yield f"serving.enforceEager: true skips about {saved} of compiling and slows down decoding."
+        saved = _read(_seconds("cuda-compile"))
+        yield f"serving.enforceEager: true skips {saved} of compiling and slows down decoding."
+
+
+def _read(seconds: Band) -> str:
+    return read_predicted(seconds, read_duration, ends=read_minutes)
 
 
 def path_notes(path: WeightPath) -> Iterator[str]:

@@ -26,6 +26,7 @@ from infra.planning.server.hosting import Hosting
 from infra.planning.server.server import Server
 from infra.planning.settings.declarations import MOST_SEQS, Settings
 from infra.planning.settings.resolve import Origin
+from infra.planning.units import Band
 
 QUOTAS_PAGE = "https://console.cloud.google.com/iam-admin/quotas"
 """Where a project's quotas are shown, and more is asked for."""
@@ -117,7 +118,7 @@ class Draft:
     startup: StartupEstimate
     images: Mapping[str, ImageRef]
     quotas: Sequence[QuotaNeed]
-    longest_answer_s: float
+    longest_answer_s: Band
     """Of a typical request at the planned load."""
 
 
