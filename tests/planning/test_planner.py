@@ -194,7 +194,7 @@ class TestWhatWouldFit:
         tight = plan({"model": "gemma-4-e4b-it-qat-w4a16", "accelerator": "g4-1"}, serving__gpuMemoryUtilization=0.135)
         (fault,) = (fault for fault in (*tight.refusals, *tight.warnings) if fault.key == "serving.maxModelLen")
         assert tight.memory.kv.low < 0
-        assert "between 0.0 GiB and" in fault.fact
+        assert "; 0.0 to " in fault.fact
 
 
 class TestTheLongestContext:

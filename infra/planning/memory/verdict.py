@@ -23,7 +23,7 @@ from infra.planning.memory.budget import MemoryBudget, capacity_of, device_budge
 from infra.planning.memory.footprint import streamer_bytes
 from infra.planning.memory.gpu_overhead import cold_start_bytes
 from infra.planning.server.server import Server
-from infra.planning.units import Band, read_duration, read_minutes, read_predicted
+from infra.planning.units import Band, read_duration, read_gib, read_minutes, read_predicted
 
 _MOST_ACCELERATORS, _MOST_MODELS = 3, 2
 
@@ -171,10 +171,10 @@ def _cannot_load(server: Server) -> Fault:
 
 
 def _peak_fault(budget: MemoryBudget, peak: Band, after: str) -> Fault:
-    moved = f" beside {_gib(budget.offloaded_bytes)} in host memory" if budget.offloaded_bytes else ""
+    moved = f" and {_gib(budget.offloaded_bytes)} in host memory" if budget.offloaded_bytes else ""
     fact = (
-        f"loading takes {_gib(peak.mid)} of a device for a moment, because the output embedding exists twice until it "
-        f"is tied ({_gib(budget.weights.mid)} of weights{moved}); there are {_gib(budget.device_bytes)}."
+        f"loading takes {_predicted(peak, ' of a device')} for a moment, because the output embedding exists twice until "
+        f"it is tied, beside {_predicted(budget.weights, ' of weights')}{moved}; there are {_gib(budget.device_bytes)}."
     )
     consequence = f"vLLM would run out of memory while it builds the model{after}, whatever the utilization."
     if peak.low <= budget.device_bytes:
@@ -185,27 +185,26 @@ def _peak_fault(budget: MemoryBudget, peak: Band, after: str) -> Fault:
 def _kv_fault(server: Server, budget: MemoryBudget, needed: int, after: str, spared: float) -> Fault:
     consequence = f"vLLM would load the weights and then stop{after}."
     if budget.kv.high < needed <= budget.kv.high + spared:
-        left = max(0.0, budget.kv.mid)
+        kept = Band(*(max(0.0, end + spared) for end in (budget.kv.low, budget.kv.mid, budget.kv.high)))
         fact = (
             f"one request of {server.max_model_len:,} tokens takes {_gib(needed)} of KV cache on each device. With text only, "
             f"a start without vLLM's compile cache sets {_gib(spared)} aside for the time that it compiles and leaves "
-            f"{_gib(left)}; a start that finds the cache leaves {_gib(max(0.0, budget.kv.mid + spared))}."
+            f"{_predicted(budget.kv_left)}; a start that finds the cache leaves {_predicted(kept)}."
         )
         consequence = (
             f"vLLM would stop at its first start{after}, and may serve from the second on if the cache is kept."
         )
         return Fault("serving.modalities", fact, consequence)
     if budget.kv.high <= 0:
-        taken = budget.weights.mid + budget.assistant_bytes + budget.adapter_bytes + budget.overhead.mid
+        taken = Band(*(budget.cap_bytes - end for end in (budget.kv.high, budget.kv.mid, budget.kv.low)))
         fact = (
-            f"{_gib(taken)} of weights and overhead leave "
+            f"{_predicted(taken, ' of weights and overhead')} leave "
             f"nothing for the KV cache of the {_gib(budget.cap_bytes)} that vLLM may use on each device."
         )
         return Fault("accelerator", fact, consequence)
-    low, mid = max(0.0, budget.kv.low), max(0.0, budget.kv.mid)
     fact = (
         f"one request of {server.max_model_len:,} tokens takes {_gib(needed)} of KV cache on each device; "
-        f"{_gib(mid)} are expected to be free, between {_gib(low)} and {_gib(budget.kv.high)}."
+        f"{_predicted(budget.kv_left)} are expected to be free."
     )
     if needed <= budget.kv.high:
         consequence = f"If less is free than expected, {consequence}"
@@ -249,6 +248,10 @@ def _host_fault(server: Server, budget: MemoryBudget) -> Fault:
     fix = f"{', or '.join(ways)}." if ways else "Use a larger machine."
     consequence = f"The container {may} be killed while it loads."
     return Fault(hosting.memory_setting, fact, consequence, fix[0].upper() + fix[1:])
+
+
+def _predicted(size: Band, what: str = "") -> str:
+    return read_predicted(size, read_gib, f" GiB{what}")
 
 
 def _gib(size: float) -> str:
