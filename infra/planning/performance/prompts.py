@@ -1,10 +1,10 @@
 """What prompts cost: the time to the first token, and the rate when every request brings a new prompt.
 
 vLLM cuts prompts into steps of at most `max_num_batched_tokens` and lets running requests decode in the same steps. A step
-reads the weights once, whatever passes through them, and its linear layers take as long as that or as their arithmetic,
-whichever is more; attention comes on top. A short prompt is therefore almost free beside requests that decode. The output
-embedding is applied to the last token only. KV-shared layers (E2B, E4B) compute every token of a prompt: vLLM skips them
-only with --kv-sharing-fast-prefill, which is off unless somebody asks for it.
+reads the weights once, whatever passes through them, and its linear layers take as long as that or as their arithmetic and
+the traffic of activations, whichever is more; attention comes on top. A short prompt is therefore almost free beside requests
+that decode. The output embedding is applied to the last token only. KV-shared layers (E2B, E4B) compute every token of a
+prompt: vLLM skips them only with --kv-sharing-fast-prefill, which is off unless somebody asks for it.
 
 A prompt that the prefix cache holds costs nothing here: where a part of the prompts is cached, a rate lies between
 `rate_with_new_prompts` and decoding alone. Weights in fp8 are counted at the rate of bf16. Not modelled: collectives between
@@ -16,23 +16,29 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from infra.catalog import catalog
+from infra.catalog import BF16_BYTES, catalog
 from infra.planning.performance.decode import flop_seconds, launch_s, step_of
 from infra.planning.server.server import Server
 from infra.planning.units import Band
 
-LINEAR_FLOPS_SHARE = 0.6
+LINEAR_FLOPS_SHARE = 0.8
 """Share of the dense bf16 peak that the linear layers reach on a prompt (fitted: see SOURCE)."""
-ATTENTION_FLOPS_SHARE = 0.3
+ACTIVATION_PASSES = 40
+"""How often a token's hidden state, in bf16, goes through memory in a layer beside the matrix multiplications: norms,
+residuals, rotary, the wide inner state of the MLP. Fitted; counted operation by operation, with nothing fused, it is 48 to 64
+times. It is why a machine with little arithmetic for its bandwidth (v5e) comes nearer to its peak than one with much (v6e)."""
+ATTENTION_FLOPS_SHARE = 0.35
 """Share of it that attention reaches on a prompt (fitted): with heads of 256 and 512, both Triton's kernel on GPUs and the
 ragged paged one on TPU read K and V again for each small block of queries."""
 REQUEST_S = 0.008
 """Seconds that a request spends outside the engine's steps: API, tokenising, scheduling, sampling and the way back (fitted to
 first tokens of prompts of 128 on v6e-1, which take 7 to 8 ms more than a step)."""
-TIMED_ERROR, GUESSED_ERROR = 0.25, 0.40
-"""Relative error of a prompt's time on machines where prompts were timed, and elsewhere. The first holds 80 % of runs: with the
-three shares fitted to all others, runs of a machine, a model or a range of lengths that was left out are off by 14 % in the
-median, and four in five by at most 21 to 25 %. The second is a judgement."""
+TIMED_ERROR, GUESSED_ERROR, SHARED_ERROR = 0.20, 0.30, 0.40
+"""Relative error of a prompt's time on machines where prompts were timed, on others, and where several devices share a model.
+
+The first holds 80 % of runs: with the constants fitted to all others, the runs of a machine, of a model or a single one that
+was left out are off by 9 to 13 % in the median, and four in five by at most 19 to 21 %. The second is what a machine that was
+left out has at worst. The third is a judgement: nobody timed it, and collectives are not counted."""
 SOURCE = (
     "prompt: first tokens of E2B, E4B and 12B on v6e-1 and v5e-1, 128 to 65,376 tokens, and of four sizes on one L4 at 16,384 "
     "(read 2026-11-22)"
@@ -93,13 +99,17 @@ def _steps(server: Server, tokens: int) -> Iterator[tuple[int, int]]:
 def _linear_seconds(server: Server, prompt_tokens: int, *, beside: int = 0) -> float:
     """Return the time of the linear layers in a step with so many prompt tokens `beside` requests that decode: that of reading
     the weights or of the arithmetic, whichever is longer."""
+    arch, slow = server.architecture, catalog().slow_prompts.get(server.accelerator.id)
+    tokens = _padded(server, prompt_tokens) + beside
     read = step_of(server, 0, 0.0, tokens=prompt_tokens + beside)
-    parameters = server.architecture.active_parameters - server.architecture.parameters.embedding
-    flop = 2 * parameters * (_padded(server, prompt_tokens) + beside)
-    slow = catalog().slow_prompts.get(server.accelerator.id)
+    flop = 2 * tokens * (arch.active_parameters - arch.parameters.embedding)
+    computing_s = flop_seconds(server, flop, LINEAR_FLOPS_SHARE)
     if slow is not None:
-        return max(read.bandwidth_s + read.pcie_s, flop / (slow.linear_flops * server.tensor_parallel))
-    return max(read.bandwidth_s + read.pcie_s, flop_seconds(server, flop, LINEAR_FLOPS_SHARE))
+        computing_s = flop / (slow.linear_flops * server.tensor_parallel)
+    # Devices that share a model divide the inner states among them, but each works on the whole hidden state.
+    passes = ACTIVATION_PASSES * (1 + 1 / server.tensor_parallel) / 2
+    computing_s += passes * tokens * arch.layers * arch.hidden_size * BF16_BYTES / server.accelerator.bandwidth
+    return max(read.bandwidth_s + read.pcie_s, computing_s)
 
 
 def _padded(server: Server, tokens: int) -> int:
@@ -126,4 +136,6 @@ def _attention_seconds(server: Server, prompt_tokens: int) -> float:
 
 
 def _error(server: Server) -> float:
+    if server.tensor_parallel > 1:
+        return SHARED_ERROR
     return TIMED_ERROR if "prompt" in server.accelerator.measured else GUESSED_ERROR

@@ -73,8 +73,8 @@ class TestFirstToken:
         ]
         errors = [abs(1000 * band.mid / row[-1] - 1) for band, row in zip(bands, FIRST_TOKENS, strict=True)]
         inside = [band.low <= row[-1] / 1000 <= band.high for band, row in zip(bands, FIRST_TOKENS, strict=True)]
-        assert statistics.median(errors) <= 0.11
-        assert max(errors) <= 0.28
+        assert statistics.median(errors) <= 0.105
+        assert max(errors) <= 0.33
         assert inside.count(True) / len(inside) >= 0.8
 
     def test_a_short_prompt_still_reads_the_weights_once_and_goes_through_the_server(self) -> None:
@@ -114,10 +114,20 @@ class TestFirstToken:
         assert slow.low < 7.199 < slow.high
         assert usual.mid < slow.mid / 10
 
-    def test_machines_on_which_nobody_timed_a_prompt_have_a_wider_band(self) -> None:
-        timed, guessed = (first_token(server("gemma-4-e2b-it", one), 1_000) for one in ("v6e-1", V5E_1))
-        assert timed.high / timed.mid == pytest.approx(1.25)
-        assert guessed.high / guessed.mid == pytest.approx(1.40)
+    def test_the_band_is_wider_where_nobody_timed_a_prompt_and_widest_where_devices_share_a_model(self) -> None:
+        bands = [first_token(server("gemma-4-31b-it", one), 1_000) for one in ("v6e-1", V5E_1, "v6e-4")]
+        widths = [band.high / band.mid for band in bands]
+        assert widths == sorted(set(widths))
+
+    def test_activations_bring_a_machine_with_more_bandwidth_for_its_arithmetic_nearer_to_its_peak(self) -> None:
+        def share_of_peak(machine: Accelerator) -> float:
+            served = server("gemma-4-e2b-it", machine, batched=4096)
+            decoder = served.architecture.active_parameters - served.architecture.parameters.embedding
+            return 2 * decoder * 4096 / machine.flops / first_token(served, 4096).mid
+
+        v6e, wide = catalog().accelerator("v6e-1"), {"bandwidth": 4e12}
+        assert share_of_peak(v6e.model_copy(update=wide)) > 1.1 * share_of_peak(v6e)
+        assert share_of_peak(V5E_1) > 1.2 * share_of_peak(v6e)
 
 
 def step_by_step(served: Server, clients: int, prompt: int, answer: int) -> float:
@@ -211,7 +221,7 @@ class TestNewPrompts:
         known, guessed = Band.exactly(150), Band(120, 150, 187.5)
         assert width(10, known) < 0.02
         assert width(10, guessed) == pytest.approx(0.25, rel=0.1)
-        assert width(8_000, known) > 0.12
+        assert width(8_000, known) > 0.09
 
     @settings(max_examples=60, deadline=None)
     @given(
