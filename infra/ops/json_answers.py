@@ -123,6 +123,7 @@ class ModelRow(Data):
     id: str = Field(description="catalog id")
     title: str = Field(description="for reading")
     hub_id: str = Field(description="repository on Hugging Face")
+    maker: str = Field(description="as `maker` of a plan's model")
     parameters: int = Field(description="how many")
     active_parameters: int = Field(description="how many of them work for one token")
     weight_format: str = Field(description="as `weightFormat` of a plan's model")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from infra.catalog import Accelerator, Assistant, Catalog, Model
+from infra.catalog import Accelerator, Architecture, Assistant, Catalog, Model
 from infra.catalog.checkpoint_lock import NAME, Checkpoints, PinnedCheckpoint
 from infra.errors import Fault
 from infra.planning.settings.declarations import Settings
@@ -46,7 +46,8 @@ def served_checkpoint(settings: Settings, facts: Catalog, checkpoints: Checkpoin
     elif row is not None:
         served, architecture = row, row.architecture
     else:
-        served = model.model_copy(update={"hub_id": folder or name, "maker": _owner(folder or name)})
+        title = f"{model.title.partition(',')[0]} as {name}"
+        served = model.model_copy(update={"hub_id": folder or name, "maker": _owner(folder or name), "title": title})
         return ServedCheckpoint(served, folder=folder, faults=(_uncounted(name, model),))
     faults = [*_elsewhere(name, settings)] if folder is not None else []
     faults += [_other_architecture(name, architecture, model, facts)] if architecture != model.architecture else []
@@ -92,6 +93,19 @@ def check_format(model: Model, accelerator: Accelerator, facts: Catalog) -> Iter
         yield Fault("checkpoint", fact, "vLLM would refuse to load it.", "Use a newer GPU, or another checkpoint.")
 
 
+def check_towers(settings: Settings, model: Model, architecture: Architecture) -> Iterator[Fault]:
+    """Yield a refusal for each kind of input that is let in and whose tower the checkpoint lacks, as text-only repacks do."""
+    if model.sizes is None:
+        return
+    modalities = settings.serving.modalities
+    wanted = {"image": modalities.image, "video": modalities.video, "audio": modalities.audio}
+    held = {"image": model.sizes.vision, "video": model.sizes.vision, "audio": model.sizes.audio}
+    for kind in architecture.input_modalities:
+        if wanted[kind] and not held[kind]:
+            fact = f"{model.hub_id} holds no weights for {kind} input."
+            yield Fault(f"serving.modalities.{kind}", fact, "Such requests would be an error.", "Write 0.")
+
+
 def _of_pin(model: Model, pinned: PinnedCheckpoint) -> Model:
     same = model.hub_id == pinned.name
     title = model.title if same else f"{model.title.partition(',')[0]} as {pinned.name}"
@@ -119,7 +133,7 @@ def _uncounted(name: str, model: Model) -> Fault:
         "checkpoint",
         f"{name} is not in {NAME}, so its size, its format and whether it is a {model.architecture.upper()} are not known.",
         f"If it is larger than {model.id}, vLLM runs out of memory after minutes that are paid for.",
-        f"Run: gemma4 pin {name}",
+        f"Run: gemma4 pin {name}, and commit {NAME}.",
     )
 
 

@@ -10,7 +10,7 @@ from infra.catalog import Accelerator, Assistant, Catalog, Model, Profile, catal
 from infra.catalog.checkpoint_lock import Checkpoints
 from infra.errors import Findings, SettingsError
 from infra.planning.artifacts import RepositoryPlan, StagingPlan, adapters_of, images_of, unpinned, weights_of
-from infra.planning.checkpoint import check_format, checkpoint_notes, served_checkpoint
+from infra.planning.checkpoint import check_format, check_towers, checkpoint_notes, served_checkpoint
 from infra.planning.checks.adapter_checks import adapter_notes, check_adapters
 from infra.planning.checks.combination import check_combination, check_idle_devices
 from infra.planning.checks.ignored import profile_without_effect, without_effect
@@ -271,7 +271,13 @@ class _PlanningRun:
             + self.platform.findings(draft, deployment)
             + check_combination(settings, server, self.assistant, without_metrics=self.platform.without_metrics)
             + check_adapters(settings, server, self.adapters)
-            + Findings((*self.checkpoint.faults, *check_format(self.model, self.accelerator, self.facts)))
+            + Findings(
+                (
+                    *self.checkpoint.faults,
+                    *check_format(self.model, self.accelerator, self.facts),
+                    *check_towers(settings, self.model, server.architecture),
+                )
+            )
             + check_image(settings, self.accelerator)
             + check_pins(settings, unpinned(self.images, self.weights, self.adapters))
             + Findings(warnings=in_vain)

@@ -56,6 +56,7 @@ COMMAND_LINES: Mapping[str, tuple[Case, ...]] = {
     "Values that a stack cannot have": (
         Case("plan l4 --set model=gemma-4-12b", 2, ("model",), meant="gemma-4-12b-it"),
         Case("plan l4 --set model=google/gemma-4-12b-it", 2, ("model",), meant="gemma-4-12b-it"),
+        Case("plan l4 --set model=acme/gemma-4-12b-support", 2, ("model",)),
         Case("plan l4 --set model=gemma-3-12b-it", 2, ("model",), meant="gemma-4-12b-it"),
         Case("plan l4 --set model=", 2, ("model",)),
         Case("plan l4 --set model=12", 2, ("model",)),
@@ -208,6 +209,10 @@ COMMAND_LINES: Mapping[str, tuple[Case, ...]] = {
         Case("status l4", 1, ("Pulumi CLI",), env={"PATH": "/nowhere"}),
         Case("status l4 --json", 1, ("Pulumi CLI",), env={"PATH": "/nowhere"}),
         Case("pin gpuu", 2, ("gpuu",)),
+        Case("pin acme/", 2, ("acme/",)),
+        Case("pin --folder ./tuned", 2, ("--folder",)),
+        Case("pin --folder ./nowhere acme/tuned", 1, ("nowhere is no folder",)),
+        Case("pin acme/tuned", 1, ("acme/tuned: not pinned",), env={"HTTPS_PROXY": "http://127.0.0.1:9/"}),
         Case("pin gpu", 1, ("gpu: not pinned", "nothing was pinned"), env={"HTTPS_PROXY": "http://127.0.0.1:9/"}),
         Case(
             "pin gpu",

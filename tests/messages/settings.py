@@ -11,6 +11,10 @@ ON_RTX = ("gemma-4-31b-it", "rtx-pro-6000")
 
 SETTINGS: Mapping[str, tuple[Case, ...]] = {
     "Settings that cannot be read": (
+        written("a checkpoint without an owner", 2, ("checkpoint",), "gemma4:checkpoint: support-tuned"),
+        written(
+            "a checkpoint in a folder of this machine", 2, ("checkpoint",), "gemma4:checkpoint: ./out/checkpoint-900"
+        ),
         written(
             "an adapter without a repository", 2, ("serving.adapters.tone",), "gemma4:serving: {adapters: {tone: tone}}"
         ),
@@ -226,6 +230,23 @@ SETTINGS: Mapping[str, tuple[Case, ...]] = {
         ),
     ),
     "Settings that cannot work": (
+        written("a checkpoint that nobody counted", 3, ("checkpoint",), "gemma4:checkpoint: acme/gemma-4-12b-support"),
+        written(
+            "a checkpoint of another architecture",
+            3,
+            ("checkpoint",),
+            "gemma4:checkpoint: RedHatAI/gemma-4-31B-it-FP8-dynamic",
+        ),
+        written(
+            "a checkpoint that is quantised already and shall be again",
+            3,
+            ("serving.quantization",),
+            """
+            gemma4:checkpoint: RedHatAI/gemma-4-12B-it-FP8-Dynamic
+            gemma4:serving: {quantization: fp8}
+            """,
+            pair=("gemma-4-12b-it", "rtx-pro-6000"),
+        ),
         written(
             "adapters on TPU",
             3,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,10 +54,11 @@ class TestFromTheHub:
         refused = gemma4("plan", "mine", "--json")
         assert refused.code == 3
         (fault,) = refused.data["refusals"]
-        assert fault["fix"] == f"Run: gemma4 pin {TUNED}"
+        asked = re.match(r"Run: gemma4 (pin \S+), ", fault["fix"])
+        assert asked
 
         hub.gated.add(TUNED)
-        denied = gemma4(*fault["fix"].removeprefix("Run: gemma4 ").split())
+        denied = gemma4(*asked[1].split())
         assert denied.code == 1
         assert "is gated: accept the licence" in denied.out
         assert not (project / LOCK).exists()
@@ -93,7 +95,7 @@ class TestFromTheHub:
         assert command(capsys)("pin", TUNED).code == 0
         own = plan_stack("mine", ["checkpoint=null"], root=project).plan
         tuned = plan_stack("mine", root=project).plan
-        assert tuned.memory.weights.mid == pytest.approx(own.memory.weights.mid, rel=1e-3)
+        assert tuned.memory.weights.mid == pytest.approx(own.memory.weights.mid, rel=0.015)
         assert tuned.speed.alone.total.mid == pytest.approx(own.speed.alone.total.mid, rel=1e-3)
         assert tuned.weights != own.weights
 

@@ -68,11 +68,12 @@ class TestACheckpointThatNobodyCounted:
         one = plan(checkpoint=FINE_TUNE)
         (fault,) = one.refusals
         assert fault.key == "checkpoint"
-        assert fault.fix == f"Run: gemma4 pin {FINE_TUNE}"
+        assert fault.fix.startswith(f"Run: gemma4 pin {FINE_TUNE},")
 
     def test_is_refused_in_a_bucket_too(self) -> None:
         one = plan(checkpoint="gs://filled/gemma/support")
-        assert [fault.fix for fault in one.refusals] == ["Run: gemma4 pin gs://filled/gemma/support"]
+        (fault,) = one.refusals
+        assert fault.fix.startswith("Run: gemma4 pin gs://filled/gemma/support,")
 
 
 class TestAPinnedFineTune:
@@ -80,9 +81,10 @@ class TestAPinnedFineTune:
     GOOGLES = plan()
 
     def test_takes_what_the_model_takes_where_its_tensors_are_the_same(self) -> None:
-        assert self.ONE.memory == self.GOOGLES.memory
-        assert self.ONE.speed == self.GOOGLES.speed
-        assert self.ONE.kv_tokens == self.GOOGLES.kv_tokens
+        """Of Google's own checkpoint a start has logged the weights, of a fine-tune they are counted: about 1 % less."""
+        assert self.ONE.server.weights == self.GOOGLES.server.weights
+        assert self.ONE.memory.weights.mid == pytest.approx(self.GOOGLES.memory.weights.mid, rel=0.015)
+        assert self.ONE.speed.alone == self.GOOGLES.speed.alone
 
     def test_is_what_is_staged_loaded_and_asked_for(self) -> None:
         (weights,) = self.ONE.weights
@@ -99,7 +101,7 @@ class TestAPinnedFineTune:
         sizes = sizes_of("gemma-4-12b-it")
         untied = sizes.model_copy(update={"lm_head": sizes.embedding, "lm_head_is_tied": False})
         one = plan({FINE_TUNE: pinned(sizes=untied)}, checkpoint=FINE_TUNE)
-        more = one.memory.weights.mid - self.GOOGLES.memory.weights.mid
+        more = one.memory.weights.mid - self.ONE.memory.weights.mid
         assert more == pytest.approx(sizes.embedding)
 
     def test_asks_for_a_token_where_the_hub_does(self) -> None:
@@ -231,3 +233,22 @@ class TestTheLock:
         (tmp_path / NAME).write_text(text, "utf-8")
         with pytest.raises(CatalogError, match=r"checkpoints\.lock\.json cannot be read"):
             read_checkpoints(tmp_path)
+
+
+class TestWhatACheckpointLacks:
+    @pytest.mark.parametrize("kind", ["image", "video", "audio"])
+    def test_input_without_a_tower_is_refused(self, kind: str) -> None:
+        text_only = sizes_of("gemma-4-12b-it").model_copy(update={"vision": 0, "audio": 0})
+        one = {FINE_TUNE: pinned(sizes=text_only)}
+        off: dict[str, Any] = {"serving.modalities.image": 0}
+        refused = plan(one, checkpoint=FINE_TUNE, **{**off, f"serving.modalities.{kind}": 1})
+        assert [(fault.key, fault.fix) for fault in refused.refusals] == [(f"serving.modalities.{kind}", "Write 0.")]
+        assert plan(one, checkpoint=FINE_TUNE, **off).refusals == ()
+
+    def test_an_output_embedding_of_its_own_is_read_at_each_step(self) -> None:
+        sizes = sizes_of("gemma-4-12b-it")
+        narrow = sizes.model_copy(update={"lm_head": sizes.embedding // 4, "lm_head_is_tied": False})
+        fast, plain = (
+            plan({FINE_TUNE: pinned(sizes=one)}, checkpoint=FINE_TUNE).speed.alone.total.mid for one in (narrow, sizes)
+        )
+        assert fast > plain

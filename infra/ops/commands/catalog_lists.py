@@ -96,6 +96,7 @@ def _model_row(model: Model) -> dict[str, Any]:
         "id": model.id,
         "title": model.title,
         "hubId": model.hub_id,
+        "maker": model.maker,
         "parameters": architecture.parameters.total,
         "activeParameters": architecture.active_parameters,
         "weightFormat": model.weight_format,

@@ -33,7 +33,8 @@ def _catalog(word: str) -> dict[str, Any]:
     facts, word = catalog(), word.lower()
     if model := facts.models.get(word):
         size = model.checkpoint_bytes / GIB
-        meaning = f"{model.title}: {model.hub_id}, weights of {size:.1f} GiB, from vLLM {model.min_vllm} on."
+        by = f" (by {model.maker}, a third party)" if model.third_party else ""
+        meaning = f"{model.title}: {model.hub_id}{by}, weights of {size:.1f} GiB, from vLLM {model.min_vllm} on."
         return {"meaning": meaning, "type": "a model", "example": f"gemma4:model: {model.id}"}
     if machine := facts.accelerators.get(word):
         built = "" if machine.deployable else " Planned and priced only."

@@ -15,14 +15,20 @@ GLOSSARY = {
     "workload.outputTokens; behind it, how many of the longest that serving.maxModelLen lets in. See: gemma4 explain knee",
     "catalog": "The facts that plans are made from: models, machines, prices, quotas, images, recipes and the flags of vLLM, "
     "each with its source and date. It is the folder infra/catalog.",
+    "checkpoint": "The files of a model's weights. Instead of Google's own a stack may serve another one of the same "
+    "architecture: a fine-tune, or another format. It is counted first, by: gemma4 pin OWNER/NAME. See checkpoint.",
     "cold start": "The first request after a quiet time waits until an instance has started; the plan's Start row says how "
     "long. See scaling.minInstances.",
     "deployer": "Somebody who runs `pulumi up`. A deployer may get identity tokens of the stack's invoker account, which the "
     "serving check needs. See access.deployers.",
     "ended request": "A queued resource whose slice has ended or was never granted: it serves nothing and still holds quota. "
     "See: gemma4 tpu ended",
+    "fine-tune": "A checkpoint that somebody has trained further. Where its tensors are those of Google's, it takes the same "
+    "memory and has the same speed. See checkpoint.",
     "flex-start": "TPU capacity from a queue: cheaper than on-demand, and for at most seven days. See tpu.provisioning and "
     "tpu.maxRunDuration.",
+    "FP8": "Weights of 8 bits as floating-point numbers, half the memory of bf16. vLLM makes them of a bf16 checkpoint at "
+    "start (serving.quantization), or a checkpoint holds them already (checkpoint).",
     "gateway": "The Cloud Run service in front of TPU slices. It lets callers in, spreads their requests over the slices, and "
     "leaves out a slice that is down. See scaling.concurrency.",
     "invoker": "An account that may call the endpoint. Each stack has its own, which the serving check uses; others are "
@@ -37,6 +43,8 @@ GLOSSARY = {
     "serving.speculation.method.",
     "new prompt": "A prompt of which nothing is in the KV cache yet, so the device computes all of it. Rates and prices "
     "are for new prompts, unless the plan calls them cached. See serving.prefixCaching.",
+    "NVFP4": "Weights of 4 bits as floating-point numbers. Blackwell GPUs such as the RTX PRO 6000 compute in them; others "
+    "only save the memory. See checkpoint.",
     "origin": "Where the value of a setting comes from: default, recipe, profile, stack file or command line. `gemma4 plan l4 "
     "--json` lists them under origins.",
     "orphan": "A slice that carries the stack's labels, and is paid for, though the stack file no longer names it. `gemma4 tpu "

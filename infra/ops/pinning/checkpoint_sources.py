@@ -31,9 +31,7 @@ class FolderSource:
     @property
     def sizes(self) -> Mapping[str, int]:
         if not self.folder.is_dir():
-            raise Gemma4Error(
-                f"{self.folder} is no folder on this machine, so nothing was read. Name the checkpoint's own."
-            )
+            raise Gemma4Error(f"{self.folder} is no folder on this machine; name the one that config.json lies in.")
         files = (path for path in self.folder.rglob("*") if path.is_file())
         named = ((path.relative_to(self.folder).as_posix(), path.stat().st_size) for path in files)
         return {name: size for name, size in named if not any(part.startswith(".") for part in name.split("/"))}

@@ -82,7 +82,7 @@ def weight_bytes(server: Server, tokens: int) -> float:
 
     A MoE reads the experts that at least one of the tokens chose, as if each token drew its experts at random.
     """
-    return _decoder_bytes(server, tokens) + BF16_BYTES * server.architecture.parameters.embedding
+    return _decoder_bytes(server, tokens) + (server.weights.own_lm_head or server.weights.embedding)
 
 
 def kv_bytes(server: Server, context: float) -> float:

@@ -39,6 +39,7 @@ def plan_data(plan: Plan, resources: ResourceList | None = None) -> form.PlanDat
             id=plan.model.id,
             hub_id=plan.model.hub_id,
             title=plan.model.title,
+            maker=plan.model.maker,
             weight_format=plan.model.weight_format,
             weights=[
                 form.WeightsData(hub_id=w.hub_id, revision=w.revision, pinned=w.pinned, bytes=w.size_bytes)

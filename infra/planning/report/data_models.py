@@ -78,7 +78,8 @@ class ModelData(Data):
     id: str = Field(description="catalog id")
     hub_id: str = Field(description="repository on Hugging Face")
     title: str = Field(description="for reading")
-    weight_format: str = Field(description="`bf16` or `w4a16`")
+    maker: str = Field(description="who made the checkpoint: Google, or a third party")
+    weight_format: str = Field(description="catalog id of the format of its weights, such as `bf16`, `fp8` or `w4a16`")
     weights: list[WeightsData] = Field(description="what is loaded")
     adapters: list[AdapterData] = Field(description="LoRA adapters, each served under its own name")
 

@@ -36,7 +36,9 @@ VERDICTS = {"fits": GOOD, "tight": WARNING, "refused": BAD}
 def title(plan: Plan) -> str:
     """Return what is served, on what, and where."""
     place = plan.zone or plan.region
-    return f"{plan.model.title} on {plan.accelerator.title}, {place}"
+    named = plan.model.hub_id in plan.model.title
+    by = f" by {plan.model.maker}" if plan.model.third_party and not named else ""
+    return f"{plan.model.title}{by} on {plan.accelerator.title}, {place}"
 
 
 def plan_rows(plan: Plan) -> list[Row]:

@@ -130,4 +130,6 @@ def _unknown_id(key: str, value: Any, known: Mapping[str, Any]) -> list[Fault]:
     if isinstance(value, str) and value in known:
         return []
     hint = did_you_mean(str(value), known) or f"Known: {', '.join(known)}."
+    if key == "model" and isinstance(value, str) and "/" in value and not value.lower().startswith("google/"):
+        hint = f"Write it under checkpoint, and under model what it was made from, one of: {', '.join(known)}."
     return [Fault(key, f"{shown(value)} is not in the catalog.", "It cannot be planned.", hint)]
