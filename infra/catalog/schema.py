@@ -125,8 +125,9 @@ class Architecture(Row):
     """Bytes of V weights that vLLM duplicates on k_eq_v full layers, bf16."""
     unshared_kv_checkpoint_bytes: int = 0
     """K/V weights of KV-shared layers: in the checkpoint and on TPU, skipped by vLLM on GPU."""
-    tpu_resident_gib_reported: float | None = None
-    """Weights resident on one TPU chip (TP 1) by a note that contradicts the count; plan with the larger."""
+    jax_class: bool = True
+    """Whether the JAX path of tpu-inference has the model's class; else its PyTorch path serves it, unless it is served as
+    the decoder alone."""
     source: Source
 
     @cached_property
@@ -172,6 +173,8 @@ class WeightFormat(Row):
     """Whether the weights are quantised already, so that nothing is left to quantise while loading."""
     devices: tuple[Device, ...]
     """Kinds of device whose vLLM loads it."""
+    tpu_dense_jax_only: bool = False
+    """Whether vLLM on TPU loads it in its JAX path only, and there only in dense layers."""
     min_compute_capability: float | None = None
     """CUDA compute capability of the oldest GPU on which vLLM loads it; None: any."""
     native_compute_capability: float | None = None

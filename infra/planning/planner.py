@@ -18,6 +18,7 @@ from infra.planning.checks.notes import (
     access_notes,
     cold_start_note,
     crowding,
+    decoder_note,
     idle_note,
     kv_dtype_note,
     template_note,
@@ -311,4 +312,5 @@ class _PlanningRun:
         yield from access_notes(settings, self.model) if self.accelerator.deployable else ()
         plain = capacity_of(replace(server, kv_cache_dtype="auto"), memory.kv_bytes_per_device)
         yield from cold_start_note(server, memory.kv.mid)
+        yield from decoder_note(server)
         yield from kv_dtype_note(server, capacity.tokens, plain.tokens)

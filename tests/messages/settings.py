@@ -413,7 +413,7 @@ SETTINGS: Mapping[str, tuple[Case, ...]] = {
             ("serving.asyncScheduling",),
             "gemma4:serving: {asyncScheduling: true, speculation: {method: ngram}}",
         ),
-        written("int4 weights on TPU", 3, ("model",), "", pair=("gemma-4-31b-it-qat-w4a16", "v6e-4")),
+        written("int4 weights on TPU", 3, ("model",), "", pair=("gemma-4-12b-it-qat-w4a16", "v6e-4")),
         written(
             "31B on an L4 without offload",
             3,

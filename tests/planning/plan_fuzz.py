@@ -346,7 +346,8 @@ def the_boundary_is_where_the_plan_says(one: DrawnStack, plan: Plan) -> Iterator
         (plan.capacity.largest_max_model_len, [(False, False), (False, True)]),
         (band.high, [(False, False), (False, True)]),
         (band.low + 1, [(False, True), (True, False)]),
-        (band.high + 1, [(True, False)]),
+        # a server of text alone that only a warm start would hold is told so under another key
+        (band.high + 1, [(True, False), *([(False, False)] if plan.server.text_only else [])]),
     ):
         seen = cache_faults(length)
         if seen is not None and seen not in allowed:

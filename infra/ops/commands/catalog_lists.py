@@ -45,7 +45,7 @@ def show_models(*, as_json: bool) -> None:
     ]
     show(
         FittedTable(columns, cells),
-        "Serve one: gemma4 plan l4 --set model=MODEL. Those that end in w4a16 have weights of 4 bits and run on GPUs only.",
+        "Serve one: gemma4 plan l4 --set model=MODEL. Those that end in w4a16 have weights of 4 bits.",
     )
 
 

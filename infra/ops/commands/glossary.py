@@ -89,7 +89,8 @@ GLOSSARY = {
     "is left.",
     "time to first token": "How long a caller waits until the answer begins. The plan calls it `first token`.",
     "verdict": "What a plan says in one word: fits, tight, or refused. Refused plans create nothing.",
-    "w4a16": "Weights of 4 bits and activations of 16: a quarter of the memory of bf16. vLLM serves it on GPUs only.",
+    "w4a16": "Weights of 4 bits and activations of 16: a quarter of the memory of bf16. vLLM on TPU serves them only where the "
+    "model is not a mixture of experts.",
 }
 """Meaning by word."""
 

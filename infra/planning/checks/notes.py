@@ -65,6 +65,22 @@ def cold_start_note(server: Server, kv_bytes: float) -> Iterator[str]:
         )
 
 
+def decoder_note(server: Server) -> Iterator[str]:
+    """Yield how a TPU serves a model whose class its JAX path lacks, and what int4 weights there rest on."""
+    if server.loads and server.implementation.programs_outside_share and server.weight_format.tpu_dense_jax_only:
+        yield "Int4 weights on TPU are reported of 31B on one v6e chip (vLLM 0.29.1); nobody has reported another model."
+    if server.decoder_alone:
+        yield (
+            "With text only, vLLM on TPU is told to serve the decoder alone (--hf-overrides), which its JAX path has: reported "
+            "to work with 12B, and 2.4 GiB smaller than the whole model in PyTorch. vllmArgs may write --hf-overrides itself."
+        )
+    elif server.pytorch_on_tpu:
+        yield (
+            "vLLM on TPU lacks this model's class in JAX and serves it with PyTorch, which keeps the embedding twice. Where no "
+            "images or sound are needed, serve text only: it is smaller then, and int4 weights load."
+        )
+
+
 def kv_dtype_note(server: Server, tokens: int, unquantised: int) -> Iterator[str]:
     """Yield a note where an fp8 KV cache of `tokens` holds no more than the `unquantised` of bf16 in the same memory."""
     if server.kv_cache_dtype.startswith("fp8") and 0 < tokens <= unquantised:

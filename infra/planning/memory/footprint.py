@@ -6,6 +6,7 @@ by them: both carry a band, and the constants below say what they rest on (read 
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from infra.catalog import BF16_BYTES, GIB, catalog
@@ -15,11 +16,16 @@ from infra.planning.units import Band
 
 CONTEXT = 0.33 * GIB
 """CUDA context beside the tensors while the model is built; closes the arithmetic of one logged out-of-memory error."""
+LOGGED_BATCH = 2048
+"""max_num_batched_tokens of the logged loads of E2B and E4B, whose rows of per-layer embeddings count with the weights."""
 LOGGED_WEIGHTS_ERROR = 0.007
 """Relative error of a size that was logged: 58.9 and 58.99 GiB of 31B, 15.08 and 15.18 of E4B by version."""
 
-TPU_WEIGHTS_ERROR = (0.005, 0.055)
-"""E2B was resident on TPU as counted; one note has 12B 5.5 % above its count."""
+TPU_WEIGHTS_ERROR = (0.003, 0.012)
+"""Published residences lie 0.0 to 0.4 % above the count (E2B, 12B in both paths, 26B in bf16 and fp8, 31B in int4), one of
+E2B on four chips perhaps 2 %."""
+EXPERT_TILE = 128
+"""Columns of a TPU's tile, to which tpu-inference pads the local part of the experts (process_w13_for_gmm)."""
 
 HOST_MEMORY = Band(3 * GIB, 6 * GIB, 10 * GIB)
 """Host memory of the server's own processes: 3 GB measured for one API process; the streamer's buffers come on top."""
@@ -40,23 +46,26 @@ def loaded_weights(server: Server) -> Band:
     """Return the resident weights of one device, bytes, before anything is offloaded and without an assistant."""
     if server.logged_weights_gib is not None:
         return Band.exactly(server.logged_weights_gib * GIB)
-    arch, tp = server.architecture, server.tensor_parallel
-    down, up = server.weight_format.resident_error
+    down_on_tpu, up_on_tpu = TPU_WEIGHTS_ERROR
     if server.implementation.keeps_checkpoint_as_it_is:
-        # The JAX path skips the audio tower and keeps the K and V of KV-shared layers.
-        counted = float(server.model.checkpoint_bytes - server.weights.audio)
-        if arch.tpu_resident_gib_reported is None:
-            down, up = TPU_WEIGHTS_ERROR
-        else:
-            counted = max(counted, arch.tpu_resident_gib_reported * GIB)
-        return Band.around(counted / tp, down, error_up=up)
-    beyond = 0.0
-    logged = catalog().loaded_sizes.get(server.model.id)
-    if logged is not None and catalog().models[server.model.id] == server.model:
-        usual = replace(server, tensor_parallel=1, quantization="none", text_only=False, max_num_batched_tokens=2048)
-        beyond = logged.gib * GIB - counted_on_gpu(usual)
-        down = up = LOGGED_WEIGHTS_ERROR
-    return Band.around(counted_on_gpu(server) + beyond / tp, down, error_up=up)
+        return Band.around(counted_on_tpu(server), down_on_tpu, error_up=up_on_tpu)
+    beyond = _beyond_count(server)
+    down, up = server.weight_format.resident_error if beyond is None else (LOGGED_WEIGHTS_ERROR, LOGGED_WEIGHTS_ERROR)
+    return Band.around(counted_on_gpu(server) + (beyond or 0.0) / server.tensor_parallel, down, error_up=up)
+
+
+def _beyond_count(server: Server) -> float | None:
+    """Return by how much vLLM logged more than the count, over all devices; None where nobody logged such a checkpoint.
+
+    A fine-tune in the format of the catalog's checkpoint is expected to load as that one.
+    """
+    logged, listed = catalog().loaded_sizes.get(server.model.id), catalog().models.get(server.model.id)
+    if logged is None or listed is None or listed.weight_format != server.model.weight_format:
+        return None
+    usual = replace(server, model=listed, tensor_parallel=1, quantization="none", text_only=False)
+    beyond = logged.gib * GIB - counted_on_gpu(replace(usual, max_num_batched_tokens=LOGGED_BATCH))
+    own = server.weights.own_lm_head
+    return beyond - own if beyond > own else beyond
 
 
 def counted_on_gpu(server: Server) -> float:
@@ -70,6 +79,32 @@ def counted_on_gpu(server: Server) -> float:
     rows = BF16_BYTES * server.max_num_batched_tokens * arch.parameters.per_layer_embedding / arch.vocab_size
     stored = weights.total + weights.duplicated_value - towers
     return stored / server.tensor_parallel + arch.rope_cache_bytes + rows
+
+
+def counted_on_tpu(server: Server) -> float:
+    """Return the bytes of the weights on one chip.
+
+    The JAX path keeps the checkpoint as it is, K and V of KV-shared layers and a second output embedding included, without
+    the audio tower, and without any tower where it serves the decoder alone. The PyTorch path has vLLM's own modules, but
+    does not tie the output embedding: 12B took 24.56 GiB where its checkpoint has 22.28.
+    """
+    arch, tp, weights = server.architecture, server.tensor_parallel, server.weights
+    if server.pytorch_on_tpu:
+        untied = weights.own_lm_head or weights.embedding
+        stored = weights.total - weights.own_lm_head + untied + weights.duplicated_value
+        return stored / tp + arch.rope_cache_bytes
+    towers = weights.audio + (weights.vision if server.decoder_alone else 0.0)
+    return (server.model.checkpoint_bytes - towers + weights.experts * _expert_padding(server)) / tp
+
+
+def _expert_padding(server: Server) -> float:
+    """Return what padding adds to the experts on TPU, as a share: two of their three matrices get columns in whole tiles of
+    128 on each chip, so that 704 become 1,024 on four or eight chips."""
+    if server.architecture.experts is None:
+        return 0.0
+    columns, tp = server.architecture.experts.intermediate_size, server.tensor_parallel
+    padded = tp * EXPERT_TILE * math.ceil(columns / tp / EXPERT_TILE)
+    return 2 / 3 * (padded / columns - 1)
 
 
 def offloadable_bytes(server: Server) -> float:
@@ -128,6 +163,4 @@ def error_origin(server: Server) -> str:
     """Return in a phrase where the band of the KV cache size comes from."""
     if not server.implementation.programs_outside_share:
         return "start-up overhead, as published boots differ from its count"
-    if server.architecture.tpu_resident_gib_reported is not None:
-        return "weights as one note reports them"
     return "weights may take more than their count"

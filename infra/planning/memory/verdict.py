@@ -100,7 +100,7 @@ class _Finding:
 
 
 def _findings(server: Server, after: str = "") -> Iterator[_Finding]:
-    if server.accelerator.device not in server.weight_format.devices:
+    if not server.loads:
         yield _Finding(Verdict.REFUSED, _cannot_load(server))
         return
     budget = device_budget(server)
@@ -160,13 +160,21 @@ def _verdict_of(neighbour: Neighbour, as_planned: AsPlanned | None) -> Verdict:
 
 def _cannot_load(server: Server) -> Fault:
     formats, here = catalog().weight_formats, server.accelerator.device
-    sibling = next((row for row in siblings(server.model) if here in formats[row.weight_format].devices), None)
-    elsewhere = f"a {' or '.join(device.name for device in server.weight_format.devices)}"
+    sibling = next((row for row in siblings(server.model) if replace(server, model=row).loads), None)
+    ways = [f"use {sibling.id}"] if sibling else []
+    if replace(server, text_only=True).loads:
+        ways.append("serve text only (serving.modalities: {image: false, audio: false, video: false})")
+    others = [device.name for device in formats[server.model.weight_format].devices if device is not here]
+    ways.append(f"use a {' or '.join(others or ['GPU'])}")
+    reason = ""
+    if here in server.weight_format.devices:
+        reason = " in a mixture of experts" if server.mixture else " together with the model's towers"
+    fix = ", or ".join(ways)
     return Fault(
         "model",
-        f"{server.model.id} holds {server.weight_format.holds}, which vLLM on {here.name} cannot load.",
+        f"{server.model.id} holds {server.weight_format.holds}, which vLLM on {here.name} cannot load{reason}.",
         "It would stop while loading, on a machine that is already paid for.",
-        f"Use {sibling.id}, or {elsewhere}." if sibling else f"Use {elsewhere}.",
+        f"{fix[0].upper()}{fix[1:]}.",
     )
 
 

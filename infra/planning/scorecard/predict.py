@@ -130,7 +130,7 @@ def server_of_run(row: PublishedRun) -> Server:
         speculative_tokens=row.speculative_tokens or drafts[method],
         cpu_offload_gib=row.cpu_offload_gib or 0.0,
         enforce_eager=bool(row.enforce_eager),
-        text_only=bool(row.text_only),
+        text_only=bool(row.text_only) or "Gemma4ForCausalLM" in (row.note or ""),
         compile_cache_warm=_warm(row),
     )
     if row.weights_gib_given is None:

@@ -31,6 +31,8 @@ DRIVER_FILE, CUDA_COMPAT, HOST_LIBRARIES = (
 lie in the container."""
 WITHOUT_EXPERTS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "proj")
 """What adapters of a mixture may change where no room is set aside for experts: all other linear layers, and the router."""
+DECODER_CLASS = "Gemma4ForCausalLM"
+"""The class of the decoder alone, which vLLM on TPU has in JAX also for models whose whole class it lacks."""
 HASH_PREFIX = "spec-"
 
 
@@ -149,6 +151,7 @@ def planned_flags(
         "--model-loader-extra-config": (
             {"concurrency": 16, "memory_limit": server.streamer_limit_bytes} if server.streamed else None
         ),
+        "--hf-overrides": {"architectures": [DECODER_CLASS]} if server.decoder_alone else None,
         "--enable-lora": True if adapters else None,
         "--lora-modules": tuple(f"{name}={path}" for name, path in (adapters or {}).items()) or None,
         "--max-lora-rank": server.adapter_rank or None,

@@ -29,7 +29,7 @@ PROGRAM_FLAGS: Mapping[str, str] = {
 }
 """Flags that no setting declares, and who decides them."""
 
-SHARED_FLAGS = frozenset({"--mm-processor-kwargs", "--shutdown-timeout"})
+SHARED_FLAGS = frozenset({"--hf-overrides", "--mm-processor-kwargs", "--shutdown-timeout"})
 """Flags with an owner that `vllmArgs` may write all the same: what is written there takes the place of the owner's."""
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from infra.catalog import Accelerator, Architecture, Assistant, Model, WeightFormat, catalog
+from infra.catalog import Accelerator, Architecture, Assistant, Device, Model, WeightFormat, catalog
 from infra.planning.server.hosting import UNKNOWN, Hosting
 from infra.planning.server.implementations import Implementation, implementation_of
 from infra.planning.server.served_weights import ServedWeights, served_weights
@@ -110,6 +110,24 @@ class Server:
     def implementation(self) -> Implementation:
         """The implementation of vLLM that serves."""
         return implementation_of(self.accelerator)
+
+    @cached_property
+    def decoder_alone(self) -> bool:
+        """True if a TPU serves text only of a model whose class the JAX path lacks: as its decoder, which the path has."""
+        return self.accelerator.device is Device.TPU and self.text_only and not self.architecture.jax_class
+
+    @cached_property
+    def pytorch_on_tpu(self) -> bool:
+        """True if vLLM on TPU serves the model with PyTorch, because its JAX path lacks the class."""
+        on_tpu = self.accelerator.device is Device.TPU
+        return on_tpu and not self.architecture.jax_class and not self.decoder_alone
+
+    @cached_property
+    def loads(self) -> bool:
+        """True if vLLM on this kind of device loads the format of the weights."""
+        form, device = self.weight_format, self.accelerator.device
+        barred = device is Device.TPU and form.tpu_dense_jax_only and (self.mixture or self.pytorch_on_tpu)
+        return device in form.devices and (self.logged_weights_gib is not None or not barred)
 
     @cached_property
     def streamed(self) -> bool:

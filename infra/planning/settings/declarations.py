@@ -278,7 +278,7 @@ class ServingSettings(Group):
         ModalitySettings(),
         "Items other than text that a request may carry.",
         flag="--limit-mm-per-prompt",
-        owns=("--language-model-only",),
+        owns=("--language-model-only", "--hf-overrides"),
     )
     vision_tokens: Annotated[VisionTokens, BeforeValidator(_whole)] | None = setting(
         None,
