@@ -37,6 +37,12 @@ _ENVIRONMENT = {
 }
 
 
+def version_of(lab: Path) -> str:
+    """The version of a laboratory's vLLM, as its environment has it on file."""
+    (folder,) = lab.glob("venv/lib/*/site-packages/vllm-[0-9]*.dist-info")
+    return folder.stem.split("-")[1].partition("+")[0]
+
+
 @dataclass(frozen=True)
 class RealVllm:
     """A server's address and where it logs."""

@@ -13,7 +13,7 @@ import pytest
 
 from infra.catalog.flags import TABLES
 from tests.commands import planned_commands
-from tests.lab.servers import LABS, NO_LAB
+from tests.lab.servers import LABS, NO_LAB, version_of
 
 pytestmark = pytest.mark.lab
 PARSE = Path(__file__).parent / "parse_commands.py"
@@ -44,6 +44,7 @@ def test_vllms_own_parser_takes_every_stack_with_every_profile(lab: Path | None)
         ("vllm", "serve", "/model", "--enable-auto-tool-choice", "--tool-call-parser", "gemma9"),
     ]
     version, said = answers(lab, [*planned.values(), *wrong])
+    assert version == version_of(lab)
     assert version in TABLES
     assert {name: words for name, words in zip(planned, said, strict=False) if words} == {}
     assert all(said[len(planned) :]), "a wrong command passed: nothing was checked"
