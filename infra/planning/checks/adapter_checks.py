@@ -44,8 +44,9 @@ def adapter_notes(settings: Settings, server: Server) -> Iterator[str]:
         )
     if server.architecture.key_equals_value:
         yield (
-            "The full-attention layers of this model make K and V with one projection. vLLM gives an adapter's k_proj there "
-            "to K alone (read in 0.32 and 0.33), so an adapter trained on k_proj answers a little differently than in training."
+            "The full-attention layers of this model make K and V with one projection, and vLLM gives an adapter's k_proj "
+            "there to K alone (seen in 0.32, read in 0.33): an adapter trained on k_proj answers differently than in training, "
+            "until its tensors say v_proj too: docs/tasks/serve-fine-tuned-adapters.md has the lines."
         )
     if settings.weights.from_hub:
         yield (

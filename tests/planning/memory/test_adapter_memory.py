@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from infra.catalog import catalog
+from infra.catalog import GIB, catalog
 from infra.planning.memory.adapter_memory import (
     adapter_bytes,
     adapters_in_host_memory,
@@ -17,6 +17,7 @@ from infra.planning.memory.alternatives import on_other_accelerators, with_other
 from infra.planning.memory.budget import device_budget
 from infra.planning.server.implementations import implementation_of
 from infra.planning.server.server import Server
+from tests.projects import ROOT
 
 COUNTED = {"e2b": 105_332_736, "e4b": 155_516_928, "12b": 264_503_296, "26b-a4b": 81_223_680, "31b": 494_469_120}
 COUNTED_WITH_EXPERTS = {"26b-a4b": 2_676_449_280}
@@ -83,6 +84,16 @@ def test_the_host_keeps_every_adapter_also_those_without_a_slot() -> None:
 def test_only_a_mixture_has_experts_to_adapt(architecture: str) -> None:
     row = catalog().architectures[architecture]
     assert bool(experts_per_rank(row, 1)) == (row.experts is not None)
+
+
+def test_the_task_page_says_what_a_slot_takes() -> None:
+    page = (ROOT / "docs/tasks/serve-fine-tuned-adapters.md").read_text("utf-8").splitlines()
+    head = next(number for number, line in enumerate(page) if line.startswith("| E2B |"))
+    named, said = ([cell.strip() for cell in page[row].strip("|").split("|")] for row in (head, head + 2))
+    for name, figure in zip(named, said, strict=True):
+        size, _, experts = name.lower().partition(" with ")
+        slot = adapter_bytes(server(size, adapter_slots=1, adapts_experts=bool(experts)))
+        assert figure == f"{slot / GIB:.2f} GiB", name
 
 
 class TestWhatWouldFitInstead:
