@@ -18,6 +18,7 @@ from infra.ops.commands.explain import describe_setting
 from infra.ops.commands.glossary import GLOSSARY
 from infra.planning.settings.paths import known_paths
 from infra.planning.settings.stackfile import stack_names
+from infra.planning.units import Band, read_count, read_predicted
 from tests import json_pages
 from tests.messages.transcript import transcript
 from tests.projects import ROOT, bare_environment
@@ -103,7 +104,8 @@ def _stacks() -> str:
     for row in rows:
         verdict = row["verdict"] + ("" if row["deployable"] else ", plan only")
         cells = (f"`{row['stack']}`", row["model"], row["accelerator"], row["location"], verdict)
-        lines.append(f"| {' | '.join(cells)} | ≈ {row['kvTokens']:,} | {row['usdPerHour']:.2f} |")
+        tokens = read_predicted(Band(**row["kvTokensBand"]), read_count, brief=True)
+        lines.append(f"| {' | '.join(cells)} | {tokens} | {row['usdPerHour']:.2f} |")
     return "\n".join(lines)
 
 

@@ -11,9 +11,13 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION = re.compile(r"(\d{1,9})([smhd])")
 
 
+BAND_CLAIM = "about 80 % of runs lie inside"
+"""What a band claims, wherever it is explained. `gemma4 scorecard` counts."""
+
+
 @dataclass(frozen=True)
 class Band:
-    """A predicted quantity: the likeliest value between the ends that its known errors reach. Same unit throughout."""
+    """A predicted quantity: the likeliest value between two ends, of which BAND_CLAIM is claimed. Same unit throughout."""
 
     low: float
     mid: float

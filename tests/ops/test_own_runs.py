@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from infra.catalog import GIB
+from infra.ops.commands.own_runs import rows_of_check
 from infra.ops.plan_inputs import plan_stack
 from infra.planning.plan import Plan
 from infra.planning.scorecard.predict import compare, server_of_run
@@ -129,6 +131,23 @@ class TestARecordedState:
         _, speed, _ = exported.rows("l4", checked("l4", "serving-check"))
         _, buffered, _ = exported.rows("l4", checked("l4", "other-check", notes=[CAME_AT_ONCE]))
         assert (speed["prompts"], buffered["prompts"]) == ("cached", "new")
+
+    def test_a_checkpoint_of_one_s_own_is_described_by_its_counted_weights(self) -> None:
+        plan = planned("l4")
+        own = replace(plan, model=plan.model.model_copy(update={"hub_id": "me/mine", "weight_format": "fp8"}))
+        check = {"name": "a", "at": "", "spec": "s", "url": "u", "result": RESULT}
+        memory, *_ = (json.loads(line) for line in rows_of_check(own, check))
+        assert (memory["model"], memory["quantization"]) == (plan.model.id, "fp8")
+        assert memory["weights_gib_given"] == pytest.approx(plan.memory.weights.mid / GIB, abs=0.001)
+        assert "me/mine" in memory["note"]
+
+    def test_memory_with_adapters_is_not_compared(self) -> None:
+        plan = planned("l4")
+        adapted = replace(plan, server=replace(plan.server, adapters=1, adapter_slots=1, adapter_rank=16))
+        check = {"name": "a", "at": "", "spec": "s", "url": "u", "result": RESULT}
+        memory, *_ = (json.loads(line) for line in rows_of_check(adapted, check))
+        row = compare("a", PublishedRun.model_validate(memory))
+        assert (row.figures, row.verdict_holds) == ((), True)
 
     def test_a_server_that_does_not_say_its_capacity_still_booted(self, exported: Exported) -> None:
         exported.rows("l4", checked("l4", "serving-check", kv_tokens=None))

@@ -3,11 +3,13 @@ docs/glossary.md from it."""
 
 from __future__ import annotations
 
+from infra.planning.units import BAND_CLAIM
+
 GLOSSARY = {
     "adapter": "A LoRA adapter: small matrices, trained for a task, that are added to those of a model. One server answers as "
     "its model and as each adapter, by the name in the request. See serving.adapters.",
     "band": "The range within which a predicted figure is expected: ≈ 27 tok/s (±20 %), or ≈ 1.36 (1.18 to 1.62) where its "
-    "ends lie unevenly. It is a claim: about 80 % of runs lie inside. Where a band spans more than a factor of two, only its "
+    f"ends lie unevenly. It is a claim: {BAND_CLAIM}. Where a band spans more than a factor of two, only its "
     "ends are printed: 9 to 24 min. How often the claim held for published runs: gemma4 scorecard",
     "bucket": "The Cloud Storage bucket of a stack. It holds the weights, copied once from Hugging Face. See weights.source.",
     "cached prompt": "A prompt that is already in the KV cache, such as the earlier part of a conversation, so the device "

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from infra.catalog import GIB, catalog
 from infra.planning.plan import Plan
 from infra.planning.scorecard.published_runs import PublishedRun
 from infra.serving.expectation import CheckResult
@@ -24,7 +25,8 @@ def rows_of_check(plan: Plan, check: Mapping[str, Any]) -> Iterator[str]:
     prompt_tokens = result.prompt_tokens or plan.settings.workload.prompt_tokens
     shape = {"running": 1, "prompt_tokens": prompt_tokens, "output_tokens": result.output_tokens}
     cached = CAME_AT_ONCE not in result.notes  # the rate begins at the first token
-    memory = {"published": {"tokens": result.kv_tokens, "outcome": "boots"}, "end_to_end": True}
+    described_whole = not plan.server.adapters
+    memory = {"published": {"tokens": result.kv_tokens, "outcome": "boots"}, "end_to_end": described_whole}
     speed = {"prompts": "cached" if cached else "new", "published": {"tokens_per_second": result.tokens_per_second}}
     first_token = {"published": {"first_token_ms": 1000 * result.ttft_s}}
     network = "the network is in it, the prediction is without"
@@ -49,7 +51,7 @@ def _description(plan: Plan) -> dict[str, Any]:
     """Return machine, model and flags of the planned server, every default named."""
     server, machine = plan.server, plan.accelerator
     return {
-        "model": plan.model.id,
+        **_checkpoint(plan),
         "hardware": machine.id,
         "backend": machine.device.value,
         "devices": server.tensor_parallel,
@@ -61,7 +63,6 @@ def _description(plan: Plan) -> dict[str, Any]:
         "max_num_batched_tokens": server.max_num_batched_tokens,
         "gpu_memory_utilization": server.gpu_memory_utilization,
         "kv_cache_dtype": server.kv_cache_dtype,
-        "quantization": server.quantization,
         "block_size": server.block_size,
         "cpu_offload_gib": server.cpu_offload_gib,
         "enforce_eager": server.enforce_eager,
@@ -72,6 +73,23 @@ def _description(plan: Plan) -> dict[str, Any]:
     }
 
 
+def _checkpoint(plan: Plan) -> dict[str, Any]:
+    """Return the model by its catalog id, and what was counted of the weights where these are not the catalog's."""
+    known = catalog().models[plan.model.id]
+    if plan.model == known:
+        return {"model": known.id, "quantization": plan.server.quantization}
+    stored_otherwise = plan.model.weight_format != known.weight_format
+    return {
+        "model": known.id,
+        "quantization": plan.model.weight_format if stored_otherwise else plan.server.quantization,
+        "weights_gib_given": round(plan.memory.weights.mid / GIB, 3),
+    }
+
+
 def _left_out(plan: Plan) -> Iterator[str]:
+    if plan.model != catalog().models[plan.model.id]:
+        yield f"checkpoint {plan.model.hub_id}, whose weights are those that were counted"
+    if plan.server.adapters:
+        yield "LoRA adapters, which a row does not describe: its memory is not compared"
     if plan.settings.vllm_args:
         yield f"further flags, which no prediction counts: {' '.join(plan.settings.vllm_args)}"

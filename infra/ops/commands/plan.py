@@ -14,7 +14,7 @@ from infra.ops.plan_inputs import CHECKOUT, Planned, plan_stack, project_root, s
 from infra.ops.terminal.json_output import print_json
 from infra.planning.report.resources import ResourceList
 from infra.planning.settings.stackfile import stack_names
-from infra.planning.units import Band, exact, exact_band, read_cell, read_count
+from infra.planning.units import BAND_CLAIM, Band, exact, exact_band, read_cell, read_count
 
 Part = Literal["screen", "full", "command", "resources", "notes", "json", "markdown"]
 """The part of a plan that is printed."""
@@ -111,7 +111,7 @@ def show_stacks(*, as_json: bool) -> None:
         return
     from rich.text import Text
 
-    from infra.planning.report.rows import BAND_CLAIM, VERDICTS
+    from infra.planning.report.rows import VERDICTS
     from infra.planning.report.tables import Column, FittedTable
     from infra.planning.report.terminal import show
 

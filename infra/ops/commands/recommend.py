@@ -10,10 +10,9 @@ from infra.ops.terminal.json_output import print_json
 from infra.planning.memory.verdict import Verdict
 from infra.planning.performance.speed import reported_peak
 from infra.planning.recommend import Candidate, Need, Recommendation, recommend
-from infra.planning.report.rows import BAND_CLAIM
 from infra.planning.report.tables import Column, FittedTable
 from infra.planning.report.terminal import show
-from infra.planning.units import counted, exact, exact_band, read_cell, read_count, read_rate, read_usd
+from infra.planning.units import BAND_CLAIM, counted, exact, exact_band, read_cell, read_count, read_rate, read_usd
 
 
 def show_recommendations(need: Need, *, top: int, as_json: bool) -> bool:

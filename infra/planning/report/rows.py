@@ -12,6 +12,7 @@ from infra.planning.platforms.base import QuotaNeed
 from infra.planning.report.resources import ResourceList
 from infra.planning.settings.resolve import Origin
 from infra.planning.units import (
+    BAND_CLAIM,
     counted,
     read_count,
     read_duration,
@@ -24,9 +25,6 @@ from infra.planning.units import (
 )
 
 Row = tuple[str, list[str]]
-
-BAND_CLAIM = "about 80 % of runs lie inside"
-"""What a band claims to be, wherever it is explained."""
 
 GOOD, WARNING, BAD = "green", "yellow", "red"
 """The only colours; what is dim is a band or a source."""

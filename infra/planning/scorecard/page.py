@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from infra.catalog.flags import flag_table
 from infra.planning.scorecard.predict import ComparedRow
 from infra.planning.scorecard.sets import SetScore, score_sets, score_verdicts, sets_of, unclaimed
+from infra.planning.units import BAND_CLAIM
 
 _HEAD = """# Scorecard
 
@@ -21,7 +22,7 @@ shown to it will be predicted less well. Every row is predicted from its descrip
 compared with what its source published. None of these runs was made by this project.
 
 * *median, p90, worst*: of |predicted / published - 1|, in percent; p90 is interpolated between neighbours.
-* *inside*: runs that lie inside the predicted band. A band claims to hold 80 % of runs.
+* *inside*: runs that lie inside the predicted band. What a band claims is that {claim}.
 * *half-width*: the median of half the bands' widths, in percent of their middles.
 * A row may count in several sets. ROCm and XPU, recognised by the name of the hardware (mi300x, rx…, arc…, b60, intel…),
   are compared and nothing is claimed of them."""
@@ -64,7 +65,7 @@ def page(rows: Sequence[ComparedRow], *, written: dt.date) -> str:
 
 
 def _page(rows: Sequence[ComparedRow], written: dt.date) -> Iterator[str]:
-    yield _HEAD.format(date=written.isoformat(), version=flag_table().version)
+    yield _HEAD.format(date=written.isoformat(), version=flag_table().version, claim=BAND_CLAIM)
     yield from ("", "## Sets", "")
     yield "| set | rows | median | p90 | worst | inside | half-width |"
     yield "|---|--:|--:|--:|--:|--:|--:|"

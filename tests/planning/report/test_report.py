@@ -17,11 +17,11 @@ from infra.planning.report.data import as_json
 from infra.planning.report.diff import compare
 from infra.planning.report.markdown import MARKER, as_markdown
 from infra.planning.report.resources import ResourceList, ResourceRow
-from infra.planning.report.rows import BAND_CLAIM, command_lines, plan_rows, resource_lines
+from infra.planning.report.rows import command_lines, plan_rows, resource_lines
 from infra.planning.report.terminal import WIDTH
 from infra.planning.report.text import text
 from infra.planning.settings.stackfile import read_stack, stack_names
-from infra.planning.units import read_duration, read_minutes, read_predicted
+from infra.planning.units import BAND_CLAIM, read_duration, read_minutes, read_predicted
 from tests.projects import ROOT
 
 NAMES = stack_names(ROOT)
@@ -59,6 +59,13 @@ class TestData:
         one = data(name)
         assert json.loads(json.dumps(one, allow_nan=False)) == one
         assert list(numbers(one))
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_small_prices_are_not_rounded_away(self, name: str) -> None:
+        plan = shipped(name, workload__promptTokens=1)
+        price = data(name, workload__promptTokens=1)["cost"]["usdPerMillionOutputTokens"]["plannedWithNewPrompts"]
+        for end in ("low", "mid", "high"):
+            assert price[end] == pytest.approx(getattr(plan.cost.usd_per_million_new_prompts, end), rel=1e-9)
 
     def test_all_stacks_have_the_same_keys(self) -> None:
         assert {tuple(data(name)) for name in NAMES} == {tuple(data(NAMES[0]))}
@@ -158,6 +165,10 @@ class TestText:
                 assert re.match(r"≈ |\S+ to \S+ ", rows[subject][0])
             assert re.search(r"\(±\d+ %\)|\([\d,.]+ to [\d,.]+\)|[\d,.]+ to [\d,.]+ tok/s", rows["Speed"][0])
             assert any(BAND_CLAIM in line for line in rows["Basis"])
+
+    @pytest.mark.parametrize("page", ["README.md", "docs/glossary.md", "docs/scorecard.md", "docs/plan-schema.md"])
+    def test_what_a_band_claims_is_said_wherever_a_reader_meets_one(self, page: str) -> None:
+        assert BAND_CLAIM in " ".join((ROOT / page).read_text("utf-8").split())
 
     def test_only_one_place_writes_a_prediction_so_that_none_is_without_its_band(self) -> None:
         """Elsewhere no text of the program puts the sign of a prediction before a value."""
