@@ -8,7 +8,7 @@ from typing import Any
 
 from infra.catalog import Accelerator, Assistant, Catalog, Model, Profile, catalog
 from infra.catalog.checkpoint_lock import Checkpoints
-from infra.errors import Findings, SettingsError
+from infra.errors import Fault, Findings, SettingsError
 from infra.planning.artifacts import RepositoryPlan, StagingPlan, adapters_of, images_of, unpinned, weights_of
 from infra.planning.checkpoint import check_format, check_towers, checkpoint_notes, served_checkpoint
 from infra.planning.checks.adapter_checks import adapter_notes, check_adapters
@@ -135,7 +135,9 @@ class _PlanningRun:
             longest_answer_s=speed.planned.per_stream.dividing(settings.workload.output_tokens),
         )
         judged = judge(server, start_s=startup.from_zero, as_planned=self._server_with)
-        findings = self._findings(draft, deployment, cost) + Findings(judged.refusals, judged.warnings)
+        findings = self._findings(draft, deployment, cost) + Findings(
+            tuple(map(self._of_checkpoint, judged.refusals)), judged.warnings
+        )
         if not findings.refusals:  # else nothing of it would be created
             findings += self._slow_or_crowded(server, model, speed, held)
         ready_timeout = settings.serving.ready_timeout
@@ -221,6 +223,12 @@ class _PlanningRun:
 
     def _speed_model(self, server: Server) -> SpeedModel:
         return SpeedModel(server, self.settings.workload.prompt_tokens, self.settings.workload.output_tokens)
+
+    def _of_checkpoint(self, fault: Fault) -> Fault:
+        """Return what is wrong with the model as a fault of the checkpoint, where another one than the model's is served."""
+        if fault.key != "model" or self.settings.checkpoint is None:
+            return fault
+        return replace(fault, key="checkpoint", fix=f"Take it out, or replace it. {fault.fix}")
 
     @property
     def _quantized(self) -> bool:

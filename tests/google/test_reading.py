@@ -42,6 +42,13 @@ class TestBucket:
             bucket.read("model.safetensors")
         assert not [one for one in fake.requests if one.query.get("alt") == "media"]
 
+    def test_of_a_huge_object_a_range_is_read_alone(self, fake: FakeGoogle, bucket: Bucket) -> None:
+        fake.storage.put_text("weights", "model.safetensors", "0123456789")
+        found = bucket.find("model.safetensors")
+        assert found is not None
+        assert bucket.read_range(found, 2, 3) == b"234"
+        assert bucket.read_range(found, 8, 9) == b"89"
+
     def test_a_listing_gives_names_and_sizes_below_a_prefix(self, fake: FakeGoogle, bucket: Bucket) -> None:
         fake.storage.put_text("weights", "other/x", "abc")
         assert [(one.name, one.size_bytes) for one in bucket.objects("model/")] == [("model/manifest.json", 12)]

@@ -128,6 +128,9 @@ _REGIONS = ("us-east4", "us-central1", "europe-west4", "asia-southeast1", "europ
 _ZONES = ("us-east5-a", "us-east5-b", "asia-northeast1-b", "europe-west4-a", "us-central1-b", "europe-north1-a")
 
 _CHOSEN: Mapping[str, Draw] = {
+    "checkpoint": _one_of(
+        *(row.hub_id for row in catalog().models.values() if row.third_party), "acme/tuned", "gs://a-b/c"
+    ),
     "profile": _one_of("latency", "balanced", "throughput"),
     "region": _one_of(*_REGIONS),
     "serving.maxModelLen": _between(256, 262_144),

@@ -252,3 +252,12 @@ class TestWhatACheckpointLacks:
             plan({FINE_TUNE: pinned(sizes=one)}, checkpoint=FINE_TUNE).speed.alone.total.mid for one in (narrow, sizes)
         )
         assert fast > plain
+
+
+def test_a_format_that_the_machine_cannot_load_is_a_fault_of_the_checkpoint() -> None:
+    """What to write is then not another `model`, which would not change what is loaded."""
+    stack = {"model": "gemma-4-31b-it", "accelerator": "v6e-4", "checkpoint": "nvidia/Gemma-4-31B-IT-NVFP4"}
+    (fault,) = make_plan("test", stack).refusals
+    assert fault.key == "checkpoint"
+    assert fault.fix.startswith("Take it out")
+    assert make_plan("test", {**stack, "checkpoint": None}).refusals == ()
