@@ -96,6 +96,17 @@ class TestVersions:
             "--tool-strict-level": {"default", "optional"},
         }
 
+    def test_the_values_that_only_the_older_version_takes_are_these(self) -> None:
+        lost = {
+            name: gone
+            for name, old in TABLE.flags.items()
+            if (gone := set(old.choices) - set(NEWER.flags[name].choices or NEWER.values.get(name, old.choices)))
+        }
+        assert lost == {"--spec-method": {"medusa", "mlp_speculator"}}
+        assert {name: set(names) - set(NEWER.values[name]) for name, names in TABLE.values.items()} == {
+            name: set() for name in TABLE.values
+        }
+
     def test_since_0_33_what_enables_has_a_twin_that_disables_and_keeps_the_old_one(self) -> None:
         for name, flag in NEWER.flags.items():
             old = TABLE.flags.get(name)
