@@ -154,19 +154,20 @@ def read_predicted(
     brief: bool = False,
 ) -> str:
     """Return a prediction with its band, and between the two `what` it is: ≈ 26 tok/s alone (±19 %). Where the ends lie
-    unevenly they are named, ≈ $1.36 ($1.18 to $1.62), or with `brief` the farther one counts for both. Where the upper end
-    is more than twice the lower one, the two stand alone: 9 to 24 min. No band where the quantity is exact at the precision
-    of `read`. `ends` reads the ends, by default as the middle is read. This is the one place where a prediction becomes
-    text.
+    unevenly they are named, ≈ $1.36 ($1.18 to $1.62); with `brief` the farther one counts for both, or the two stand alone.
+    So they do wherever the upper end is more than twice the lower one: 9 to 24 min. No band where the quantity is exact
+    at the precision of `read`. `ends` reads the ends, by default as the middle is read. This is the one place where a
+    prediction becomes text.
     """
     low, high = (ends or read)(band.low), (ends or read)(band.high)
     mid = read(band.mid)
     if low == high:
         return f"≈ {mid}{what}"
-    if band.high > WIDEST_POINT * band.low:
+    down, up = (100 * abs(end / band.mid - 1) if band.mid else 0.0 for end in (band.low, band.high))
+    even = abs(down - up) <= EVEN_PERCENT or (brief and max(down, up) <= _MOST_EVEN)
+    if band.high > WIDEST_POINT * band.low or (brief and not even):
         return f"{_without_unit(low, high)} to {high}{what}"
-    down, up = (100 * abs(end / band.mid - 1) for end in (band.low, band.high))
-    if abs(down - up) <= EVEN_PERCENT or (brief and max(down, up) <= _MOST_EVEN):
+    if even:
         return f"≈ {mid}{what} (±{max(1, round(max(down, up)))} %)"
     last = _without_unit(high, mid)
     return f"≈ {mid}{what} ({_without_unit(low, high)} to {last})"
@@ -174,11 +175,7 @@ def read_predicted(
 
 def read_cell(band: Band, read: Callable[[float], str]) -> str:
     """Return a prediction for a column of predictions, shorter than `read_predicted` has it: 26 ±19%, or 9 to 24."""
-    said = read_predicted(band, read, brief=True)
-    if "(±" in said:
-        return said.removeprefix("≈ ").replace("(", "").replace(" %)", "%")
-    low, high = read(band.low), read(band.high)
-    return read(band.mid) if low == high else f"{low} to {high}"
+    return read_predicted(band, read, brief=True).removeprefix("≈ ").replace("(", "").replace(" %)", "%")
 
 
 WIDEST_POINT = 2.0
