@@ -602,6 +602,11 @@ class TestOptionsOfAStack:
         assert "tone=/mnt/weights/my-org/tone/0123abc" in container["args"]
         assert {name for name in copies if "adapter" in name} <= {urn.rsplit("::", 1)[-1] for urn in service.depends_on}
 
+    def test_an_adapter_of_two_names_is_copied_once(self) -> None:
+        ran = run_with("l4", serving={"adapters": {"tone": "my-org/tone@0123abc", "voice": "my-org/tone@0123abc"}})
+        copies = [item.name for item in of_type(ran, f"{DYNAMIC}gemma4:WeightsCopy")]
+        assert [name for name in copies if "adapter" in name] == ["weights-adapter-tone"]
+
     def test_an_adapter_in_an_existing_bucket_is_only_looked_at(self) -> None:
         weights = {"source": "existing", "bucket": "theirs"}
         ran = run_with("l4", weights=weights, serving={"adapters": {"sql": "gs://theirs/loras/sql"}})

@@ -112,7 +112,8 @@ class Weights(pulumi.ComponentResource):
                 ),
                 opts=pulumi.ResourceOptions(parent=self, depends_on=waits),
             )
-            for adapter in plan.adapters
+            # Two names may have one source: two copies into one folder would stop each other.
+            for adapter in {one.prefix: one for one in reversed(plan.adapters)}.values()
         ]
         self.grants = [self._grant("reader", "roles/storage.objectViewer", args.foundation.runtime.member)]
         self.ready = [*copies, *self.grants]

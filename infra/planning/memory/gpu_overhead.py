@@ -107,12 +107,16 @@ def largest_table_bytes(server: Server) -> float:
 
 
 def graph_sizes(server: Server) -> int:
-    """Return how many CUDA graphs are captured, of the whole model and of its pieces, by vLLM's default list of sizes."""
+    """Return how many CUDA graphs are captured, of the whole model and of its pieces, by vLLM's default list of sizes.
+
+    Each size is captured once more for batches with LoRA adapters, where any are served.
+    """
     tokens = 1 + (server.speculative_tokens if server.speculation != "none" else 0)
     largest = min(2 * server.max_num_seqs * tokens, 512, server.max_num_batched_tokens)
     sizes = (1, 2, 4, *range(8, 256, 8), *range(256, 513, 16))
     whole = min(largest, server.max_num_seqs * tokens)
-    return sum((size <= largest) + (size <= whole) for size in sizes)
+    sets = 2 if server.adapters else 1
+    return sets * sum(int(size <= largest) + int(size <= whole) for size in sizes)
 
 
 def _overhead(server: Server, start: StartUp) -> float:

@@ -15,6 +15,7 @@ from infra.planning.memory.adapter_memory import (
 )
 from infra.planning.memory.alternatives import on_other_accelerators, with_other_models, with_other_settings
 from infra.planning.memory.budget import device_budget
+from infra.planning.memory.gpu_overhead import graph_sizes
 from infra.planning.server.implementations import implementation_of
 from infra.planning.server.server import Server
 from tests.projects import ROOT
@@ -67,11 +68,16 @@ def test_no_adapter_takes_no_room() -> None:
     assert adapters_in_host_memory(server(adapters=0)).high == 0
 
 
-def test_the_room_comes_out_of_the_kv_cache() -> None:
-    with_room, without = device_budget(server()), device_budget(server(adapters=0, adapter_slots=0, adapter_rank=0))
+@pytest.mark.parametrize("eager", [True, False])
+def test_the_room_and_a_second_set_of_graphs_come_out_of_the_kv_cache(eager: bool) -> None:
+    adapted = server(enforce_eager=eager)
+    bare = replace(adapted, adapters=0, adapter_slots=0, adapter_rank=0)
+    with_room, without = device_budget(adapted), device_budget(bare)
     assert with_room.adapter_bytes == COUNTED["12b"]
-    for end in ("low", "mid", "high"):
-        assert getattr(without.kv, end) - getattr(with_room.kv, end) == pytest.approx(COUNTED["12b"])
+    assert graph_sizes(adapted) == 2 * graph_sizes(bare)
+    graphs = with_room.overhead.mid - without.overhead.mid
+    assert (graphs == 0) is eager
+    assert without.kv.mid - with_room.kv.mid == pytest.approx(COUNTED["12b"] + graphs)
 
 
 def test_the_host_keeps_every_adapter_also_those_without_a_slot() -> None:
