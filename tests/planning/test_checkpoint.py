@@ -15,6 +15,7 @@ from infra.errors import CatalogError
 from infra.planning.checkpoint import check_format
 from infra.planning.plan import Plan
 from infra.planning.planner import make_plan
+from infra.planning.report.next_steps import steps_before_up
 from infra.planning.settings.resolve import Origin
 from infra.planning.settings.stackfile import read_stack
 from tests.projects import write_stack
@@ -261,3 +262,10 @@ def test_a_format_that_the_machine_cannot_load_is_a_fault_of_the_checkpoint() ->
     assert fault.key == "checkpoint"
     assert fault.fix.startswith("Take it out")
     assert make_plan("test", {**stack, "checkpoint": None}).refusals == ()
+
+
+@pytest.mark.parametrize("model", THIRD_PARTIES, ids=named)
+def test_before_up_a_third_partys_checkpoint_is_counted_and_not_only_pinned(model: Model) -> None:
+    one = make_plan("test", {"model": model.id, "accelerator": "rtx-pro-6000", "serving.maxNumSeqs": 4})
+    (pin,) = (step for step in steps_before_up(one) if step.startswith("gemma4 pin "))
+    assert model.hub_id in pin.split()

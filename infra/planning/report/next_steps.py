@@ -41,10 +41,11 @@ def next_command(plan: Plan) -> str:
 
 
 def _pins(plan: Plan) -> list[str]:
-    """Return the catalog ids of the images and checkpoints that `gemma4 pin` would fix."""
+    """Return the names of the images and checkpoints that `gemma4 pin` would fix: catalog ids, and of a third party's
+    checkpoint its repository, so that its tensors are counted too."""
     facts = catalog()
     images = {f"{image.repository}:{image.tag}": image.id for image in facts.images.values()}
-    weights = {model.hub_id: model.id for model in facts.models.values()}
+    weights = {model.hub_id: model.hub_id if model.third_party else model.id for model in facts.models.values()}
     weights |= {assistant.hub_id: assistant.id for assistant in facts.assistants.values()}
     loose: list[str | None] = [images.get(image.upstream) for image in plan.images.values() if not image.pinned]
     if plan.settings.weights.revision is None and plan.settings.weights.source != "existing":
