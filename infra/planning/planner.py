@@ -115,7 +115,10 @@ class _PlanningRun:
         startup = self.platform.startup(settings, server, self._weight_bytes)
         memory = device_budget(server)
         ends = [capacity_of(server, size) for size in (memory.kv.low, memory.kv.mid, memory.kv.high)]
-        capacity = ends[1]
+        capacity, limits = ends[1], memory.kv_limits
+        longest = Band(
+            *(capacity_of(server, end).largest_max_model_len for end in (limits.low, limits.mid, limits.high))
+        )
         held = capacity.requests_held(self.workload_tokens)
         deployment: Deployment = self.platform.deployment(
             settings, self.accelerator, self.place, max_num_seqs=server.max_num_seqs, startup=startup
@@ -169,7 +172,7 @@ class _PlanningRun:
             kv_tokens=Band(*(one.tokens for one in ends)),
             requests_held_band=Band(*(one.requests_held(self.workload_tokens) for one in ends)),
             concurrency_band=Band(*(one.concurrency for one in ends)),
-            largest_max_model_len=Band(*(one.largest_max_model_len for one in ends)),
+            largest_max_model_len=longest,
             speed=speed,
             speed_model=model,
             startup=startup,

@@ -23,7 +23,7 @@ _MOST_OFFLOAD = 0.75
 
 def with_other_settings(server: Server) -> Iterator[Neighbour]:
     """Yield the server with one setting changed: a shorter context first, then what costs speed or accuracy."""
-    longest = capacity_of(server, device_budget(server).kv.low).largest_max_model_len
+    longest = capacity_of(server, device_budget(server).kv_limits.low).largest_max_model_len
     length = longest - longest % (1024 if longest >= 1024 else 256)
     if 0 < length < server.max_model_len:
         yield {"serving.maxModelLen": length}, replace(server, max_model_len=length)

@@ -26,6 +26,9 @@ from infra.planning.memory.kv_cache import KvCapacity, kv_capacity
 from infra.planning.server.server import Server
 from infra.planning.units import Band
 
+DEVICE_MEMORY_ERROR = 0.002
+"""Share by which a GPU's memory may be other than given: sizes are reported to a tenth of a GiB, and vary by driver."""
+
 
 @dataclass(frozen=True)
 class MemoryBudget:
@@ -60,6 +63,11 @@ class MemoryBudget:
         return self.device_bytes - self.cap_bytes
 
     @property
+    def kv_limits(self) -> Band:
+        """What verdicts reckon with: twice as far from the middle as `kv`, which is to hold four of five boots only."""
+        return Band(2 * self.kv.low - self.kv.mid, self.kv.mid, 2 * self.kv.high - self.kv.mid)
+
+    @property
     def kv_left(self) -> Band:
         """What is left for the KV cache where it is not less than nothing."""
         return Band(*(max(0.0, end) for end in (self.kv.low, self.kv.mid, self.kv.high)))
@@ -81,6 +89,8 @@ def device_budget(server: Server) -> MemoryBudget:
     beside = assistant + adapters
     outside = server.implementation.programs_outside_share
     overhead = Band.exactly(0.0) if outside else gpu_overhead(server)
+    unknown = 0.0 if outside else DEVICE_MEMORY_ERROR * cap
+    taken = Band.independent_total([weights, overhead, Band(-unknown, 0.0, unknown)])
     return MemoryBudget(
         device_bytes=device,
         cap_bytes=cap,
@@ -89,11 +99,7 @@ def device_budget(server: Server) -> MemoryBudget:
         adapter_bytes=adapters,
         offloaded_bytes=offloaded,
         overhead=overhead,
-        kv=Band(
-            cap - weights.high - beside - overhead.high,
-            cap - weights.mid - beside - overhead.mid,
-            cap - weights.low - beside - overhead.low,
-        ),
+        kv=Band(cap - beside - taken.high, cap - beside - taken.mid, cap - beside - taken.low),
         construction_peak=None if outside else _construction_peak(server, loaded, offloaded),
         programs=tpu_programs(server) if outside else None,
         host=Band.total([host_memory(server, offloaded), adapters_in_host_memory(server)]),
@@ -154,7 +160,7 @@ def smallest_cpu_offload_gib(server: Server, *, cautious: bool = False) -> float
         return None
     peak, left = bare.construction_peak.mid, bare.kv.mid
     if cautious:
-        peak, left = bare.construction_peak.high, bare.kv.low
+        peak, left = bare.construction_peak.high, bare.kv_limits.low
     missing = max(0.0, peak - bare.device_bytes, capacity_of(server, 0).min_kv_bytes - left)
     offload = math.ceil(2 * missing / GIB) / 2
     return offload if offload * GIB <= offloadable_bytes(server) else None

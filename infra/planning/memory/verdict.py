@@ -110,9 +110,9 @@ def _findings(server: Server, after: str = "") -> Iterator[_Finding]:
         if verdict is Verdict.REFUSED:
             return
     needed, outside = capacity_of(server, 0).min_kv_bytes, server.implementation.programs_outside_share
-    if needed > budget.kv.low:
+    if needed > budget.kv_limits.low:
         spared = 0.0 if outside or server.compile_cache_warm else cold_start_bytes(server)
-        verdict = Verdict.REFUSED if needed > budget.kv.high + spared else Verdict.TIGHT
+        verdict = Verdict.REFUSED if needed > budget.kv_limits.high + spared else Verdict.TIGHT
         yield _Finding(verdict, _kv_fault(server, budget, needed, after, spared))
     if budget.programs is not None:
         verdict = _verdict(budget.programs, budget.outside_bytes)
@@ -192,19 +192,23 @@ def _peak_fault(budget: MemoryBudget, peak: Band, after: str) -> Fault:
 
 def _kv_fault(server: Server, budget: MemoryBudget, needed: int, after: str, spared: float) -> Fault:
     consequence = f"vLLM would load the weights and then stop{after}."
-    if budget.kv.high < needed <= budget.kv.high + spared:
-        kept = Band(*(max(0.0, end + spared) for end in (budget.kv.low, budget.kv.mid, budget.kv.high)))
+    if budget.kv_limits.high < needed <= budget.kv_limits.high + spared:
+        kept = Band(
+            *(max(0.0, end + spared) for end in (budget.kv_limits.low, budget.kv_limits.mid, budget.kv_limits.high))
+        )
         fact = (
             f"one request of {server.max_model_len:,} tokens takes {_gib(needed)} of KV cache on each device. With text only, "
             f"a start without vLLM's compile cache sets {_gib(spared)} aside for the time that it compiles and leaves "
-            f"{_predicted(budget.kv_left)}; a start that finds the cache leaves {_predicted(kept)}."
+            f"{_predicted(_left(budget.kv_limits))}; a start that finds the cache leaves {_predicted(kept)}."
         )
         consequence = (
             f"vLLM would stop at its first start{after}, and may serve from the second on if the cache is kept."
         )
         return Fault("serving.modalities", fact, consequence)
-    if budget.kv.high <= 0:
-        taken = Band(*(budget.cap_bytes - end for end in (budget.kv.high, budget.kv.mid, budget.kv.low)))
+    if budget.kv_limits.high <= 0:
+        taken = Band(
+            *(budget.cap_bytes - end for end in (budget.kv_limits.high, budget.kv_limits.mid, budget.kv_limits.low))
+        )
         fact = (
             f"{_predicted(taken, ' of weights and overhead')} leave "
             f"nothing for the KV cache of the {_gib(budget.cap_bytes)} that vLLM may use on each device."
@@ -212,11 +216,15 @@ def _kv_fault(server: Server, budget: MemoryBudget, needed: int, after: str, spa
         return Fault("accelerator", fact, consequence)
     fact = (
         f"one request of {server.max_model_len:,} tokens takes {_gib(needed)} of KV cache on each device; "
-        f"{_predicted(budget.kv_left)} are expected to be free."
+        f"{_predicted(_left(budget.kv_limits))} are expected to be free."
     )
-    if needed <= budget.kv.high:
+    if needed <= budget.kv_limits.high:
         consequence = f"If less is free than expected, {consequence}"
     return Fault("serving.maxModelLen", fact, consequence)
+
+
+def _left(kv: Band) -> Band:
+    return Band(*(max(0.0, end) for end in (kv.low, kv.mid, kv.high)))
 
 
 def _programs_fault(budget: MemoryBudget, programs: Band, after: str) -> Fault:

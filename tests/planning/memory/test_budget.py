@@ -406,7 +406,7 @@ class TestMessages:
     def test_a_context_that_is_too_long_names_the_longest(self) -> None:
         (fault,) = judge(shape("12b", "v6e-1", 32768, 0.90)).refusals
         assert fault.key == "serving.maxModelLen"
-        assert "takes 10.5 GiB of KV cache on each device; ≈ 3.6 GiB (3.3 to 3.6) are expected to be free" in fault.fact
+        assert "takes 10.5 GiB of KV cache on each device; ≈ 3.6 GiB (3.0 to 3.7) are expected to be free" in fault.fact
         assert "serving.maxModelLen: 9216" in fault.fix
 
     def test_weights_over_the_cap_name_the_machine(self) -> None:
@@ -574,6 +574,12 @@ class TestEveryServer:
 
 
 class TestTheBand:
+    def test_a_verdict_reckons_with_twice_its_width(self) -> None:
+        budget = device_budget(shape("12b-qat", "l4", 8192, 0.90))
+        kv, limits = budget.kv, budget.kv_limits
+        assert kv.mid == limits.mid
+        assert (kv.mid - limits.low, limits.high - kv.mid) == (2 * (kv.mid - kv.low), 2 * (kv.high - kv.mid))
+
     @pytest.mark.parametrize(
         ("spare_gib", "verdict"),
         [
