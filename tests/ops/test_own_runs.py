@@ -13,9 +13,10 @@ from infra.catalog import GIB
 from infra.ops.commands.own_runs import rows_of_check
 from infra.ops.plan_inputs import plan_stack
 from infra.planning.plan import Plan
+from infra.planning.planner import make_plan
 from infra.planning.scorecard.predict import compare, server_of_run
 from infra.planning.scorecard.published_runs import PublishedRun, read_runs
-from infra.planning.settings.stackfile import stack_names
+from infra.planning.settings.stackfile import read_stack, stack_names
 from infra.serving.measure import CAME_AT_ONCE
 from tests.projects import ROOT, Capture, Command, command
 
@@ -115,6 +116,24 @@ class TestARecordedState:
                 "tensor_parallel_written",
             )  # decide neither memory nor speed
             assert replace(server, **{name: getattr(plan, name) for name in kept}) == plan
+
+    @pytest.mark.parametrize(
+        "typed",
+        [
+            {"serving.modalities.image": 0, "serving.modalities.audio": 0, "serving.modalities.video": 0},
+            {"serving.enforceEager": True, "serving.blockSize": 32, "serving.asyncScheduling": False},
+            {"serving.speculation.method": "mtp", "serving.speculation.tokens": 2},
+            {"serving.cpuOffloadGb": 2, "serving.maxNumBatchedTokens": 4096},
+        ],
+        ids=str,
+    )
+    def test_holds_every_flag_that_decides_memory_or_speed(self, typed: dict[str, Any]) -> None:
+        plan = make_plan("l4", read_stack(ROOT, "l4").settings, typed)
+        check = {"name": "a", "at": "", "spec": "s", "url": "u", "result": RESULT}
+        for line in rows_of_check(plan, check):
+            server = server_of_run(PublishedRun.model_validate_json(line))
+            kept = ("hosting", "load_format", "image_version", "tensor_parallel_written")
+            assert replace(server, **{name: getattr(plan.server, name) for name in kept}) == plan.server
 
     def test_two_checks_give_rows_of_each_and_a_file_takes_more(self, exported: Exported) -> None:
         exported.rows("v6e4", checked("v6e4", "blue-check", "green-check"))

@@ -45,7 +45,8 @@ class TestBand:
         ("band", "said"),
         [
             (Band.around(10, 0.2), "≈ 10 cups (±20 %)"),
-            (Band.around(10, 0.32), "≈ 10 cups (±32 %)"),
+            (Band.around(10, 0.33), "≈ 10 cups (±33 %)"),
+            (Band.around(10, 0.34), "7 to 13 cups"),
             (Band.around(1000, 0.2, error_up=0.4), "≈ 1,000 cups (800 to 1,400)"),
             (Band.around(1000, 0.2, error_up=0.21), "≈ 1,000 cups (±21 %)"),
             (Band.around(1000, 0.001), "≈ 1,000 cups (±1 %)"),

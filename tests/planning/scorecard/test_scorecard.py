@@ -149,10 +149,9 @@ class TestPrediction:
 
         assert rate("new") < rate("cached")
 
-    def test_a_rounded_size_lies_in_a_band_that_its_rounding_reaches(self) -> None:
-        exact = ComparedFigure("kv_gib", "GiB", 0.75, Band.exactly(0.754), rounding=0.005)
-        assert exact.in_band
-        assert not ComparedFigure("kv_gib", "GiB", 0.75, Band.exactly(0.756), rounding=0.005).in_band
+    @pytest.mark.parametrize(("size", "inside"), [(0.744, False), (0.746, True), (0.754, True), (0.756, False)])
+    def test_a_rounded_size_lies_in_a_band_that_its_rounding_reaches(self, size: float, inside: bool) -> None:
+        assert ComparedFigure("kv_gib", "GiB", 0.75, Band.exactly(size), rounding=0.005).in_band is inside
 
     def test_a_start_is_compared_only_where_its_description_names_a_model(self, tmp_path: Path) -> None:
         rows = [
