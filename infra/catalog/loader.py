@@ -19,13 +19,13 @@ from infra.catalog.schema import (
     Image,
     LoadedSize,
     Model,
-    Peak,
     Price,
     Profile,
     ProgramSize,
     Quota,
     ReadRate,
     Recipe,
+    SlowMemory,
     SlowPrompts,
     StageTime,
     WeightFormat,
@@ -107,8 +107,8 @@ class Catalog:
         return recipes
 
     @property
-    def peaks(self) -> Mapping[tuple[str, str], Peak]:
-        """Return the best rates that were reported, by architecture and accelerator."""
+    def slow_memory(self) -> Mapping[str, SlowMemory]:
+        """Return the share of nominal bandwidth that weights are read at, by machine, where it is below that of its kind."""
         return self._measurements_file[0]
 
     @property
@@ -196,26 +196,23 @@ class Catalog:
     def _measurements_file(
         self,
     ) -> tuple[
-        Mapping[tuple[str, str], Peak],
+        Mapping[str, SlowMemory],
         Mapping[tuple[str, bool], ProgramSize],
         Mapping[str, SlowPrompts],
         Mapping[str, LoadedSize],
     ]:
         file = self._open("measurements.toml")
-        peaks = file.keyed("peaks", Peak).values()
         sizes = file.keyed("programs", ProgramSize).values()
         slow = file.keyed("slow_prompts", SlowPrompts).values()
         loaded = file.keyed("loaded", LoadedSize).values()
-        for peak in peaks:
-            file.refer(f"peaks.{peak.id}.architecture", peak.architecture, self.architectures)
-            file.refer(f"peaks.{peak.id}.accelerator", peak.accelerator, self.accelerators)
+        memory = file.keyed("slow_memory", SlowMemory).values()
         for size in sizes:
             file.refer(f"programs.{size.id}.architecture", size.architecture, self.architectures)
         for row in loaded:
             file.refer(f"loaded.{row.id}.model", row.model, self.models)
         file.finish()
         return (
-            {(peak.architecture, peak.accelerator): peak for peak in peaks},
+            {machine: row for row in memory for machine in row.machines},
             {(size.architecture, size.drafting): size for size in sizes},
             {machine: row for row in slow for machine in row.machines},
             {row.model: row for row in loaded},

@@ -338,16 +338,6 @@ class Accelerator(Row):
     source: Source
 
 
-class Peak(Row):
-    """The most output tokens/s that somebody reached with a model of this architecture on a machine."""
-
-    id: str
-    architecture: str
-    accelerator: str
-    tokens_per_second: float
-    source: Source
-
-
 class ProgramSize(Row):
     """Memory that compiled programs were seen to need outside vLLM's share, on one TPU chip."""
 
@@ -398,6 +388,16 @@ class LoadedSize(Row):
     gib: float
     vllm: str
     """The version that logged it."""
+    source: Source
+
+
+class SlowMemory(Row):
+    """The share of its nominal memory bandwidth that a machine reaches, where that is below what its kind reaches."""
+
+    id: str
+    machines: tuple[str, ...]
+    """Ids of machines, also of those that nobody offers here."""
+    share: float
     source: Source
 
 

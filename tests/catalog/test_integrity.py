@@ -41,7 +41,7 @@ def named(row: Accelerator | Recipe | Price) -> str:
 def sources() -> Iterator[tuple[str, Source]]:
     for rows in (CATALOG.architectures, CATALOG.assistants, CATALOG.models, CATALOG.accelerators, CATALOG.images):
         yield from ((row.id, row.source) for row in rows.values())
-    for more in (CATALOG.weight_formats, CATALOG.peaks, CATALOG.program_sizes):
+    for more in (CATALOG.weight_formats, CATALOG.slow_memory, CATALOG.program_sizes):
         yield from ((row.id, row.source) for row in more.values())
     yield from ((quota.id, quota.source) for quota in CATALOG.quotas.values())
     yield from ((named(price), price.source) for price in CATALOG.prices)

