@@ -60,7 +60,7 @@ def cold_start_note(server: Server, kv_bytes: float) -> Iterator[str]:
         yield (
             f"With text only, a start without vLLM's compile cache leaves {spared / GIB:.1f} GiB less for the KV cache "
             f"({max(0.0, kv_bytes) / GIB:.1f} instead of {max(0.0, kv_bytes + spared) / GIB:.1f}): the largest embedding is "
-            "counted once more while the kernels are timed. Leave images on (serving.modalities.image: true), or keep "
+            "counted once more while the kernels are timed. Leave images on (serving.modalities.image: 1), or keep "
             "VLLM_CACHE_ROOT from start to start."
         )
 

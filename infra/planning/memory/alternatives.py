@@ -37,7 +37,7 @@ def with_other_settings(server: Server) -> Iterator[Neighbour]:
     if server.adapter_slots > 1:
         yield {"serving.adapterSlots": 1}, replace(server, adapter_slots=1)
     if server.text_only:
-        yield {"serving.modalities.image": True}, replace(server, text_only=False)
+        yield {"serving.modalities.image": 1}, replace(server, text_only=False)
     if server.gpu_memory_utilization < _HIGHEST_UTILIZATION:
         fuller = replace(server, gpu_memory_utilization=_HIGHEST_UTILIZATION)
         yield {"serving.gpuMemoryUtilization": _HIGHEST_UTILIZATION}, fuller

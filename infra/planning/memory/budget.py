@@ -46,7 +46,7 @@ class MemoryBudget:
     offloaded_bytes: float
     """Weights that stay in host memory."""
     overhead: Band
-    """CUDA runtime, activation, graphs and the vision profile; nothing inside the cap on TPU."""
+    """What vLLM sets aside at start-up: dry run, CUDA graphs, buffers; nothing inside the cap on TPU."""
     kv: Band
     """What is left for the KV cache; negative where the rest is over the cap already."""
     construction_peak: Band | None

@@ -1,7 +1,7 @@
-"""What a server takes from a device and its host before any KV cache: weights, runtime overhead, programs.
+"""What a server takes from a device and its host before any KV cache: weights, programs, memory of the host.
 
-Weights are counted. The overhead on GPU is fitted to a few public boots, the program memory on TPU is only bracketed
-by them: both carry a band, and the constants below say what they rest on (read 2026-11-21).
+Weights are counted, and corrected to what vLLM logged of the catalog's checkpoints. The program memory on TPU is only
+bracketed by public boots. What vLLM sets aside on a GPU beside them is in `gpu_overhead.py`.
 """
 
 from __future__ import annotations

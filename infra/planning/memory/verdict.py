@@ -163,7 +163,7 @@ def _cannot_load(server: Server) -> Fault:
     sibling = next((row for row in siblings(server.model) if replace(server, model=row).loads), None)
     ways = [f"use {sibling.id}"] if sibling else []
     if replace(server, text_only=True).loads:
-        ways.append("serve text only (serving.modalities: {image: false, audio: false, video: false})")
+        ways.append("serve text only (serving.modalities: {image: 0, audio: 0, video: 0})")
     others = [device.name for device in formats[server.model.weight_format].devices if device is not here]
     ways.append(f"use a {' or '.join(others or ['GPU'])}")
     reason = ""

@@ -302,6 +302,14 @@ class TestTextOnly:
         assert "first start, and may serve from the second on if the cache is kept" in fault.consequence
         assert judge(replace(self.SERVER, compile_cache_warm=True)).verdict is not Verdict.REFUSED
 
+    def test_images_are_offered_as_the_setting_takes_them(self) -> None:
+        # the tower of E2B is far smaller than the table that a cold start of text alone counts twice
+        server = shape("e2b", "l4", 8192, 0.60, text_only=True)
+        judgement = judge(server)
+        assert judgement.verdict is not Verdict.FITS
+        assert {"serving.modalities.image": 1} in [dict(one.settings) for one in judgement.alternatives]
+        assert judge(replace(server, text_only=False)).verdict is Verdict.FITS
+
     def test_it_is_refused_where_a_warm_start_dies_too(self) -> None:
         assert judge(replace(self.SERVER, gpu_memory_utilization=0.85)).verdict is Verdict.REFUSED
 
@@ -417,7 +425,7 @@ class TestMessages:
         server = shape("12b-qat", "v6e-4", 16384, 0.90)
         (fault,) = judge(server).refusals
         assert (fault.key, fault.fact.endswith("cannot load together with the model's towers.")) == ("model", True)
-        ways = "serve text only (serving.modalities: {image: false, audio: false, video: false}), or use a GPU."
+        ways = "serve text only (serving.modalities: {image: 0, audio: 0, video: 0}), or use a GPU."
         assert fault.fix == f"Use gemma-4-12b-it, or {ways}"
         assert judge(replace(server, text_only=True)).verdict is not Verdict.REFUSED
 
