@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from infra.errors import Fault, Findings
+from infra.planning.artifacts import adapters_of
 from infra.planning.settings.declarations import Settings
 
 
@@ -13,7 +14,7 @@ def check_pins(settings: Settings, loose: Sequence[str]) -> Findings:
     if not (loose and settings.images.require_pinned):
         return Findings()
     fact = f"is set, and these are not pinned: {', '.join(loose)}."
-    fix = "Run gemma4 pin online and commit the lock file, or take images.requirePinned out."
+    fix = f"{_way(settings)}Run gemma4 pin online and commit the lock file, or take images.requirePinned out."
     return Findings((Fault("images.requirePinned", fact, "What is deployed could change unseen.", fix),))
 
 
@@ -21,4 +22,11 @@ def pins_note(settings: Settings, loose: Sequence[str]) -> Iterator[str]:
     """Yield what is `loose` where that is no reason to refuse the plan."""
     if loose and not settings.images.require_pinned:
         what = ", ".join(loose)
-        yield f"Not pinned: {what}. The same plan may deploy something else tomorrow; `gemma4 pin` fixes them."
+        note = f"Not pinned: {what}. The same plan may deploy something else tomorrow; `gemma4 pin` fixes them."
+        yield f"{note} {_way(settings)}".rstrip()
+
+
+def _way(settings: Settings) -> str:
+    """Return how adapters are pinned, which the lock file does not hold; empty where all are."""
+    loose = any(not one.pinned for one in adapters_of(settings))
+    return "Adapters are pinned in serving.adapters, with @ and a commit. " if loose else ""

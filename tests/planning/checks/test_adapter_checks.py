@@ -141,6 +141,9 @@ class TestWhatIsRefused:
     def test_what_is_not_pinned_where_everything_must_be(self) -> None:
         loose = str(plan({"tone": "my-org/tone"}, images__requirePinned=True).refusals[0])
         assert "adapter my-org/tone@main" in loose
+        assert "with @ and a commit" in loose
+        assert any("with @ and a commit" in note for note in plan({"tone": "my-org/tone"}).notes)
+        assert not any("with @ and a commit" in note for note in plan({"tone": TONE}).notes)
         assert "adapter" not in str(plan({"tone": TONE}, images__requirePinned=True).refusals[0])
 
     @pytest.mark.parametrize(
