@@ -116,8 +116,8 @@ def show_stacks(*, as_json: bool) -> None:
     from infra.planning.report.terminal import show
 
     columns = [Column("stack"), Column("model"), Column("machine", spare=2), Column("where", spare=3)]
-    columns += [Column("verdict", spare=1), Column("requests\nheld", figures=True)]
-    columns += [Column("KV tokens", figures=True), Column("$/hour", figures=True)]
+    columns += [Column("verdict", spare=1), Column("≈ requests\nheld", figures=True)]
+    columns += [Column("≈ KV\ntokens", figures=True), Column("$/hour", figures=True)]
     planned = [row for row in rows if "error" not in row]
     cells: list[list[Text | str]] = []
     for row in planned:

@@ -41,9 +41,9 @@ def _show(need: Need, found: Recommendation, top: int) -> None:
         Column("model"),
         Column("machine"),
         Column("$/hour", figures=True),
-        Column("tok/s each", figures=True),
-        Column("tok/s in all", figures=True, spare=1),
-        Column("$/M tokens", figures=True),
+        Column("≈ tok/s\neach", figures=True),
+        Column("≈ tok/s\nin all", figures=True, spare=1),
+        Column("≈ $/M\ntokens", figures=True),
         Column("holds", figures=True),
         Column("measured", spare=2),
     )
