@@ -439,7 +439,17 @@ class TestRecommend:
         assert "usual quotas" not in gemma4("recommend", "--model", "12b", "--top", "3").out
 
     def test_what_may_not_fit_is_named(self, gemma4: Command) -> None:
-        words = ("recommend", "--model", "31b-it-qat", "--context", "32768", "--top", "20")
+        words = (
+            "recommend",
+            "--model",
+            "31b-it-qat",
+            "--context",
+            "65536",
+            "--min-tokens-per-second",
+            "0.5",
+            "--top",
+            "20",
+        )
         rows = gemma4(*words, "--json").data["candidates"]
         tight = ", ".join(f"{row['model']} on {row['accelerator']}" for row in rows if row["verdict"] == "tight")
         assert tight
