@@ -8,6 +8,7 @@ not retry by itself: this resource does, because the exit code says whether that
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -86,7 +87,8 @@ class WeightsCopyProvider(Provider):
         try:
             if props["job"]:
                 _run(session, props, progress, warning_on(props.get("urn")))
-            manifest = check_manifest(Bucket(session, props["bucket"]), props["prefix"], props["repository"])
+            bucket = Bucket(session, props["bucket"])
+            manifest = check_manifest(bucket, props["prefix"], props["repository"], props["revision"])
             check_adapter(manifest, f"gs://{props['bucket']}/{props['prefix']}", props["arguments"])
         except GoogleError as error:
             fail(str(error))
@@ -94,8 +96,9 @@ class WeightsCopyProvider(Provider):
         return {**props, **found}
 
 
-def check_manifest(bucket: Bucket, prefix: str, repository: str) -> Mapping[str, Any]:
-    """Return the folder's manifest. Raises GoogleError where a file that it lists is missing or too short."""
+def check_manifest(bucket: Bucket, prefix: str, repository: str, revision: str) -> Mapping[str, Any]:
+    """Return the folder's manifest. Raises GoogleError where a file that it lists is missing or too short, or where it is of
+    another commit than `revision`; a branch or tag cannot be compared."""
     place = f"gs://{bucket.name}/{prefix}"
     manifest = bucket.read_json(f"{prefix}/{MANIFEST}")
     if not isinstance(manifest, Mapping) or "files" not in manifest:
@@ -103,12 +106,16 @@ def check_manifest(bucket: Bucket, prefix: str, repository: str) -> Mapping[str,
             f"{place} has no {MANIFEST}, so whether the weights are complete is unknown; fill the folder with "
             "containers/weights/gemma4_stage, or write weights.source: bucket."
         )
-    if (
-        manifest.get("repo") != repository and repository != place
-    ):  # a folder that is served where it lies has any origin
+    # A folder that is served where it lies has any origin.
+    if manifest.get("repo") != repository and repository != place:
         raise GoogleError(
             f"{place} holds {manifest.get('repo')}, not {repository}: the server would load another model; "
             "write weights.bucket: another-bucket, or clear the folder."
+        )
+    if re.fullmatch(r"[0-9a-f]{40}", revision) and manifest.get("revision") != revision:
+        raise GoogleError(
+            f"{place} holds {repository} at {manifest.get('revision')}, not at {revision}: the server would load files whose "
+            "size was not planned; run `gemma4 pin` for what is there now, or put the files of that commit back."
         )
     there = {stored.name.removeprefix(f"{prefix}/"): stored.size_bytes for stored in bucket.objects(f"{prefix}/")}
     wrong = [row["name"] for row in manifest["files"] if there.get(row["name"]) != row["size"]]

@@ -26,7 +26,9 @@ def stage_into(google: FakeGoogle, weights: Iterable[WeightSet]) -> Callable[[di
         for name, text in FILES.items():
             google.storage.put_text(bucket, f"{prefix}/{name}", text)
         rows = [{"name": name, "size": len(text)} for name, text in FILES.items()]
-        manifest = {"schema": 1, "repo": given["--repo"], "revision": "0" * 40, "bytes": sum(map(len, FILES.values()))}
+        asked = given.get("--revision", "main")
+        commit = asked if len(asked) == 40 else "0" * 40
+        manifest = {"schema": 1, "repo": given["--repo"], "revision": commit, "bytes": sum(map(len, FILES.values()))}
         google.storage.put_text(bucket, f"{prefix}/{MANIFEST}", json.dumps({**manifest, "files": rows}))
         return Outcome(polls=2, log=[f"copied {given['--repo']}"])
 

@@ -246,17 +246,25 @@ class TestManifest:
 
     def test_a_whole_folder_passes(self, google: FakeGoogle, bucket: Bucket) -> None:
         self.manifest(google)
-        assert check_manifest(bucket, PREFIX, REPOSITORY)["bytes"] == 7
+        assert check_manifest(bucket, PREFIX, REPOSITORY, "main")["bytes"] == 7
 
     def test_a_file_cut_short_is_named(self, google: FakeGoogle, bucket: Bucket) -> None:
         self.manifest(google, size=8)
         with pytest.raises(Exception, match=r"1 of 1 files are missing or cut short, the first is model\.safetensors"):
-            check_manifest(bucket, PREFIX, REPOSITORY)
+            check_manifest(bucket, PREFIX, REPOSITORY, "main")
 
     def test_another_model_is_refused(self, google: FakeGoogle, bucket: Bucket) -> None:
         self.manifest(google, repo="google/other")
         with pytest.raises(Exception, match="holds google/other, not google/gemma"):
-            check_manifest(bucket, PREFIX, REPOSITORY)
+            check_manifest(bucket, PREFIX, REPOSITORY, "main")
+
+    def test_another_commit_than_was_counted_is_refused(self, google: FakeGoogle, bucket: Bucket) -> None:
+        counted, there = "a" * 40, "b" * 40
+        self.manifest(google, revision=there)
+        with pytest.raises(Exception, match=f"at {there}, not at {counted}.*gemma4 pin"):
+            check_manifest(bucket, PREFIX, REPOSITORY, counted)
+        self.manifest(google, revision=counted)
+        assert check_manifest(bucket, PREFIX, REPOSITORY, counted)["revision"] == counted
 
 
 class TestServingCheck:

@@ -7,6 +7,7 @@ import http.client
 from collections.abc import Callable, Mapping
 from urllib.parse import quote
 
+from containers.shared.manifest import MANIFEST
 from containers.shared.web import Reply, TransientError, headers_of
 
 from .bucket import DestinationBucket
@@ -37,9 +38,10 @@ class SourceFolder(Hub):
         self._generations: Mapping[str, str] = {}
 
     def listing(self, revision: str) -> tuple[str, list[ListedFile]]:
-        """Return a checksum of the folder as it is now, and the files that lie in it, not those of folders below."""
+        """Return a checksum of the folder as it is now, and the files that lie in it: not those of folders below, and not the
+        manifest of an earlier copy into it."""
         found = self._bucket.objects()
-        rows = check_names([{"rfilename": name} for name in found if "/" not in name and name])
+        rows = check_names([{"rfilename": name} for name in found if "/" not in name and name not in ("", MANIFEST)])
         files = [
             ListedFile(row["rfilename"], found[row["rfilename"]].size, MD5, found[row["rfilename"]].md5) for row in rows
         ]

@@ -205,6 +205,15 @@ class TestABucketAsTheSource:
         assert "newer commit" in again.text
         assert place.stored("adapter_config.json") == ADAPTER["adapter_config.json"]
 
+    def test_may_be_a_folder_that_another_copy_filled(self, place: Place) -> None:
+        place.storage.put(f"training/run 7/{MANIFEST}", b"{}")
+        run = place.run(*ASKED)
+        assert run.code == 0, run.text
+        assert sorted(row["name"] for row in place.manifest["files"]) == [
+            "adapter_config.json",
+            "adapter_model.safetensors",
+        ]
+
     def test_is_refused_where_it_lists_no_checksum(self, place: Place) -> None:
         place.storage.objects["training/run 7/adapter_model.safetensors"].md5 = ""
         run = place.run(*ASKED)
