@@ -59,9 +59,9 @@ ROWS: Mapping[str, tuple[Case, ...]] = {
         _row("a backend that vLLM has not", "mine.backend", backend="cuda"),
         _row("a row without what was measured", "mine.published", left_out="published"),
         _file(
-            "the same id twice, and a row of speed that lacks what a rate needs",
-            ("mine", "mine.running", "mine.prompt_tokens", "mine.output_tokens", "mine.prompts"),
-            json.dumps([_ROW, {**_ROW, "what": "speed", "published": {"tokens_per_second": 27.0}}], indent=1) + "\n",
+            "a row of speed that lacks what a rate needs",
+            ("mine.running", "mine.prompt_tokens", "mine.output_tokens", "mine.prompts"),
+            json.dumps([{**_ROW, "what": "speed", "published": {"tokens_per_second": 27.0}}], indent=1) + "\n",
         ),
         _file(
             "a row among those of another kind",

@@ -31,7 +31,7 @@ _FORM = """## Rows of your own
 
 A file is JSON: an object with the lists `memory`, `speed`, `first_token`, `start` and `verdicts`, each of which may be
 missing, or one list of rows, or one row a line. `gemma4 status l4 --as-row` prints the last serving check of a stack as such
-lines, to be added to a file with `>>`. A key that is not known is refused.
+lines, to be added to a file with `>>`. A row that cannot be read, as one with a key that is not known, is said and left out.
 
 | key | meaning |
 |---|---|
@@ -46,7 +46,7 @@ lines, to be added to a file with `>>`. A key that is not known is refused.
 | `gpu_memory_utilization`, `kv_cache_dtype`, `block_size`, `async_scheduling` | |
 | `enforce_eager`, `cpu_offload_gib`, `text_only` | |
 | `speculation`, `speculative_tokens` | none, ngram or mtp; draft tokens a step |
-| `running`, `prompt_tokens`, `output_tokens` | of speed: requests at once, and their shape |
+| `running`, `prompt_tokens`, `output_tokens` | of speed: requests that were sent at once, and their shape; some may wait |
 | `prompts` | of speed: `new`, or `cached` where the rate does not pay for them |
 | `end_to_end` | false: not all flags are known, so that only the tokens of the given KV bytes are compared |
 | `published.tokens`, `.concurrency`, `.kv_gib`, `.weights_gib` | of memory: what vLLM logged, GiB of one device |

@@ -20,7 +20,7 @@ from infra.planning.memory.kv_cache import find_model
 from infra.planning.memory.verdict import Verdict, judge
 from infra.planning.performance.speed import SpeedModel
 from infra.planning.performance.startup import WeightPath, cached_engine_seconds, engine_stages, read_rate
-from infra.planning.scorecard.published_runs import FileRow, PublishedFigures, PublishedRun, PublishedStart
+from infra.planning.scorecard.published_runs import FileRow, PublishedFigures, PublishedRun, PublishedStart, UnreadRow
 from infra.planning.server.implementations import implementation_of
 from infra.planning.server.server import Quantization, Server
 from infra.planning.units import Band
@@ -89,6 +89,8 @@ class ComparedRow:
 
 def compare(name: str, row: FileRow) -> ComparedRow:
     """Return what is predicted for a row, beside what was published."""
+    if isinstance(row, UnreadRow):
+        return ComparedRow(name, row, reason=row.why)
     if isinstance(row, PublishedStart):
         figures = tuple(_start_figures(row))
         return ComparedRow(name, row, figures, reason="" if figures else _why_no_start(row))
@@ -231,9 +233,26 @@ def _timed_figure(row: PublishedRun, server: Server) -> ComparedFigure:
     if row.what == "first_token":
         ms = model.estimate(1).ttft_s.times(1000)
         return ComparedFigure("first_token_ms", "ms", row.published.first_token_ms or 0.0, ms)
-    rate = model.tokens_per_second_at(row.running or 1)
-    band = rate.with_new_prompts if row.prompts == "new" else rate.total
+    low, mid, high = (
+        rate.with_new_prompts if row.prompts == "new" else rate.total
+        for rate in (model.tokens_per_second_at(requests) for requests in _at_once(row, server))
+    )
+    band = Band(min(low.low, mid.low), mid.mid, max(mid.high, high.high))
     return ComparedFigure("tokens_per_second", "tokens/s", row.published.tokens_per_second or 0.0, band)
+
+
+def _at_once(row: PublishedRun, server: Server) -> tuple[int, int, int]:
+    """Return how many of a row's requests run at once, at least, likely and at most: the others wait for a place in the batch
+    or in the KV cache, where each is half way through its answer. As many as the row says where the weights leave no cache,
+    since its flags must have been others."""
+    wanted = min(row.running or 1, server.max_num_seqs)
+    kv, length = device_budget(server).kv, (row.prompt_tokens or 1) + (row.output_tokens or 1) // 2
+    if kv.mid <= 0:
+        return wanted, wanted, wanted
+    low, mid, high = (capacity_of(server, end).requests_held(length) for end in (kv.low, kv.mid, kv.high))
+    # Where some wait, a place is free for a while whenever one has ended, and the next may be let in a little early.
+    low, high = (low - 1, high + 1) if mid < wanted else (low, high)
+    return max(1, min(wanted, low)), max(1, min(wanted, mid)), max(1, min(wanted, high))
 
 
 def _start_figures(row: PublishedStart) -> Iterator[ComparedFigure]:

@@ -10,6 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -132,7 +133,21 @@ class PublishedVerdict(_FileRow):
     source: str | None = None
 
 
-FileRow = PublishedRun | PublishedStart | PublishedVerdict
+@dataclass(frozen=True)
+class UnreadRow:
+    """A row that cannot be read, among others that can."""
+
+    what: str
+    """The list that it stands in."""
+    faults: tuple[Fault, ...]
+
+    @property
+    def why(self) -> str:
+        """Return all that is wrong with it, in sentences."""
+        return "; ".join(f"{fault.key} {fault.fact.rstrip('.')}" for fault in self.faults)
+
+
+FileRow = PublishedRun | PublishedStart | PublishedVerdict | UnreadRow
 _FORMS: Mapping[str, type[PublishedRun] | type[PublishedStart] | type[PublishedVerdict]] = {
     **dict.fromkeys(_MEASURED, PublishedRun),
     "start": PublishedStart,
@@ -141,7 +156,10 @@ _FORMS: Mapping[str, type[PublishedRun] | type[PublishedStart] | type[PublishedV
 
 
 def read_runs(path: Path) -> list[tuple[str, FileRow]]:
-    """Return id and row of every published run in a file, in its order. Raises SettingsError with all that is wrong."""
+    """Return id and row of every published run in a file, in its order, an id that comes again with its number.
+
+    Raises SettingsError with all that is wrong where no row can be read; a wrong row among others is an `UnreadRow`.
+    """
     return list(_checked(_rows_of(_parsed(path), str(path))))
 
 
@@ -210,31 +228,34 @@ def _list_of(row: Any) -> str:
 
 
 def _checked(rows: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, FileRow]]:
-    faults: list[Fault] = []
     found: list[tuple[str, FileRow]] = []
-    ids: set[str] = set()
+    ids: Counter[str] = Counter()
     numbers: Counter[str] = Counter()
     for kind, row in rows:
         numbers[kind] += 1
         written = row.get("id") if isinstance(row, dict) else None
         name = written if isinstance(written, str) and written else f"{kind}-{numbers[kind]}"
-        if not isinstance(row, dict):
-            faults.append(Fault(name, f"is {_shown(row)}, not a row.", fix="Write an object with id, what, model, …"))
-            continue
-        if name in ids:
-            faults.append(Fault(name, "is the id of two rows.", fix="Give each row an id of its own."))
-        ids.add(name)
-        form = _FORMS[kind]
-        try:
-            read = form.model_validate({"what": kind, **row} if form is PublishedRun else row)
-        except ValidationError as error:
-            faults += _faults(name, form, error)
-            continue
-        faults += _wanting(name, kind, read)
-        found.append((name, read))
-    if faults:
-        raise SettingsError(faults)
+        ids[name] += 1
+        found.append((name if ids[name] == 1 else f"{name} ({ids[name]})", _read_row(name, kind, row)))
+    unread = [row for _, row in found if isinstance(row, UnreadRow)]
+    if unread and len(unread) == len(found):
+        raise SettingsError([fault for row in unread for fault in row.faults])
     return iter(found)
+
+
+def _read_row(name: str, kind: str, row: Any) -> FileRow:
+    """Return a row as its list has them."""
+    if not isinstance(row, dict):
+        return UnreadRow(
+            kind, (Fault(name, f"is {_shown(row)}, not a row.", fix="Write an object with id, what, model, …"),)
+        )
+    form = _FORMS[kind]
+    try:
+        read = form.model_validate({"what": kind, **row} if form is PublishedRun else row)
+    except ValidationError as error:
+        return UnreadRow(kind, tuple(_faults(name, form, error)))
+    faults = tuple(_wanting(name, kind, read))
+    return UnreadRow(kind, faults) if faults else read
 
 
 def _faults(name: str, form: type[BaseModel], error: ValidationError) -> Iterator[Fault]:

@@ -101,8 +101,18 @@ class TestReading:
 
     def test_all_faults_of_a_file_are_named_at_once(self, tmp_path: Path) -> None:
         with pytest.raises(SettingsError) as raised:
-            written(tmp_path, [{**MEMORY, "x": 1, "y": 2}, {**SPEED, "z": 3}, SPEED, SPEED])
-        assert [fault.key for fault in raised.value.faults] == ["one.x", "one.y", "two.z", "two", "two"]
+            written(tmp_path, [{**MEMORY, "x": 1, "y": 2}, {**SPEED, "z": 3}])
+        assert [fault.key for fault in raised.value.faults] == ["one.x", "one.y", "two.z"]
+
+    def test_a_row_that_cannot_be_read_is_said_and_the_others_are_scored(self, tmp_path: Path) -> None:
+        rows = dict(written(tmp_path, [{**MEMORY, "x": 1}, SPEED, 7]))
+        found = {name: compare(name, row) for name, row in rows.items()}
+        assert found["one"].reason == "one.x is not a key of such a row"
+        assert found["memory-2"].reason == "memory-2 is 7, not a row"
+        assert [name for name, row in found.items() if row.figures] == ["two"]
+
+    def test_an_id_that_comes_again_is_told_apart(self, tmp_path: Path) -> None:
+        assert [name for name, _ in written(tmp_path, [SPEED, SPEED])] == ["two", "two (2)"]
 
 
 class TestPrediction:
@@ -141,6 +151,16 @@ class TestPrediction:
         assert names(kv_gib=7.0) == ["kv_gib"]
         assert names(**everything, end_to_end=False)[0] == "kv_tokens_from_bytes"
         assert names(weights_gib=9.8) == ["weights_gib"]
+
+    def test_requests_that_find_no_place_wait(self) -> None:
+        def rate(running: int, **changes: Any) -> Band:
+            described = {"model": "gemma-4-12b-it", "hardware": "v6e-1", "backend": "tpu", "device_memory_gib": 31.24}
+            row = {**SPEED, **described, "prompt_tokens": 2048, "running": running, **changes}
+            return compare("two", PublishedRun.model_validate(row)).figures[0].predicted
+
+        assert rate(64).mid == rate(4).mid > rate(3).mid  # 10,752 tokens of KV cache hold no more
+        assert rate(64).low < rate(4).low
+        assert rate(64, max_num_seqs=2) == rate(2)
 
     def test_new_prompts_are_compared_with_the_rate_that_pays_for_them(self) -> None:
         def rate(prompts: str) -> float:
