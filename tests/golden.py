@@ -19,13 +19,14 @@ from infra.ops.commands.glossary import GLOSSARY
 from infra.planning.settings.paths import known_paths
 from infra.planning.settings.stackfile import stack_names
 from infra.planning.units import Band, read_count, read_predicted
-from tests import json_pages
+from tests import json_pages, needs
 from tests.messages.transcript import transcript
 from tests.projects import ROOT, bare_environment
 
 GOLDEN = ROOT / "tests" / "golden"
 README = ROOT / "README.md"
 CONFIGURATION = ROOT / "docs" / "configuration.md"
+NEEDS_PAGE = ROOT / "docs" / "tasks" / "choose-a-machine.md"
 GLOSSARY_PAGE = ROOT / "docs" / "glossary.md"
 MESSAGES = GOLDEN / "messages.md"
 SCORECARD = ROOT / "docs" / "scorecard.md"
@@ -36,7 +37,13 @@ _BLOCK = re.compile(r"(<!-- written by make golden: ([a-z0-9 -]+) -->\n).*?(<!--
 def wanted() -> dict[Path, str]:
     """Return the files that the program writes, and what each should hold now."""
     files = {GOLDEN / f"{name}.json": golden_plan(name) for name in stack_names(ROOT)}
-    pages = {CONFIGURATION: configuration(), GLOSSARY_PAGE: glossary(), MESSAGES: transcript(), SCORECARD: scorecard()}
+    pages = {
+        CONFIGURATION: configuration(),
+        GLOSSARY_PAGE: glossary(),
+        MESSAGES: transcript(),
+        NEEDS_PAGE: needs.page(output),
+        SCORECARD: scorecard(),
+    }
     return {**files, **pages, **json_pages.pages(), README: readme(README.read_text("utf-8"))}
 
 

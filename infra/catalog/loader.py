@@ -16,6 +16,7 @@ from infra.catalog.schema import (
     Accelerator,
     Architecture,
     Assistant,
+    Benchmark,
     Image,
     LoadedSize,
     Model,
@@ -25,9 +26,11 @@ from infra.catalog.schema import (
     Quota,
     ReadRate,
     Recipe,
+    Score,
     SlowMemory,
     SlowPrompts,
     StageTime,
+    Unscored,
     WeightFormat,
 )
 from infra.errors import CatalogError
@@ -120,6 +123,21 @@ class Catalog:
     def slow_prompts(self) -> Mapping[str, SlowPrompts]:
         """Return the rates at which prompts are worked on, by machine, where they are far below what others reach."""
         return self._measurements_file[2]
+
+    @property
+    def benchmarks(self) -> Mapping[str, Benchmark]:
+        """Return the benchmarks that quality is told by."""
+        return self._quality_file[0]
+
+    @property
+    def scores(self) -> Mapping[str, Score]:
+        """Return the published scores, by model id."""
+        return self._quality_file[1]
+
+    @property
+    def unscored(self) -> Mapping[str, Unscored]:
+        """Return what is known of models without a published score, by model id."""
+        return self._quality_file[2]
 
     @property
     def stage_times(self) -> Mapping[str, StageTime]:
@@ -224,6 +242,21 @@ class Catalog:
         rows = file.keyed("stages", StageTime), file.keyed("read_rates", ReadRate)
         file.finish()
         return rows
+
+    @cached_property
+    def _quality_file(self) -> tuple[Mapping[str, Benchmark], Mapping[str, Score], Mapping[str, Unscored]]:
+        file = self._open("quality.toml")
+        benchmarks = file.keyed("benchmarks", Benchmark)
+        scores = file.keyed("scores", Score)
+        unscored = file.keyed("unscored", Unscored)
+        for score in scores.values():
+            file.refer(f"scores.{score.id}", score.id, self.models)
+            file.refer(f"scores.{score.id}.benchmark", score.benchmark, benchmarks)
+        for row in unscored.values():
+            for model in row.models:
+                file.refer(f"unscored.{row.id}.models", model, self.models)
+        file.finish()
+        return benchmarks, scores, {model: row for row in unscored.values() for model in row.models}
 
     def _open(self, name: str) -> CatalogFile:
         return CatalogFile(self._directory / name)

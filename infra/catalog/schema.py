@@ -258,6 +258,35 @@ class Model(Row):
         return self.maker != "Google"
 
 
+class Benchmark(Row):
+    """A published test by which checkpoints are compared."""
+
+    id: str
+    title: str
+    measures: str
+    """In a sentence: what a score is a percentage of."""
+    source: Source
+
+
+class Score(Row):
+    """What a checkpoint reached in a benchmark, as its maker published it; `id` is the model."""
+
+    id: str
+    benchmark: str
+    percent: float
+    source: Source
+
+
+class Unscored(Row):
+    """Checkpoints of which no score was published, and where that was looked up."""
+
+    id: str
+    models: tuple[str, ...]
+    says: str
+    """Half a sentence: whose score stands in."""
+    source: Source
+
+
 class Bounds(Row):
     """Smallest and largest value that the platform takes."""
 

@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Annotated, NoReturn
+from typing import Annotated, Literal, NoReturn
 
 import typer
 from typer.exceptions import TyperException
@@ -52,6 +52,7 @@ def _examples(*lines: str) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  gemma4 {line}" for line in lines)
 
 
+Order = Literal["price", "tokens", "speed"]
 Stack = Annotated[
     str, typer.Argument(help="Name of a stack file: l4 means Pulumi.l4.yaml.", autocompletion=_offer("stacks"))
 ]
@@ -207,6 +208,7 @@ def explain(
     epilog=_examples(
         "recommend --users 8",
         "recommend --model 31b --context 32768 --users 16 --min-tokens-per-second 15",
+        "recommend --users 64 --prompt-tokens 3000 --order tokens --may-end --min-quality 75",
         "recommend --max-usd-per-hour 2 --json",
     )
 )
@@ -223,18 +225,52 @@ def recommend(
     ] = None,
     prompt_tokens: Annotated[int, typer.Option(help="Typical prompt, tokens.", min=1, max=10**9)] = 1024,
     output_tokens: Annotated[int, typer.Option(help="Typical answer, tokens.", min=1, max=10**9)] = 256,
+    min_quality: Annotated[
+        float | None,
+        typer.Option(
+            help="Least MMLU-Pro score in percent, as published of the bf16 weights: E2B 60.0, E4B 69.4, 12B 77.2, 26B-A4B "
+            "82.6, 31B 85.2. With it price alone ranks.",
+            min=0,
+            max=100,
+        ),
+    ] = None,
+    images: Annotated[
+        bool, typer.Option("--images", help="Requests carry images; without it a text-only start may make room.")
+    ] = False,
+    may_end: Annotated[
+        bool, typer.Option("--may-end", help="The machine may end by itself (flex-start, 24 h), as for a batch.")
+    ] = False,
+    order: Annotated[
+        Order,
+        typer.Option(
+            help="What ranks: $/hour, $ a million tokens, or a stream's speed (twice of it is worth four times the price)."
+        ),
+    ] = "price",
     top: Annotated[int, typer.Option(help="Rows to print.", min=1, max=10**6)] = 10,
     as_json: AsJson = False,
 ) -> None:
     """Rank what could serve a need.
 
-    Plans every model of the catalog on every machine, drops what does not fit, is too slow or too dear, and ranks the
-    rest by price. Exit code 3: nothing meets the need.
+    Plans every model of the catalog on every machine with its variants (KV cache type, fp8, MTP, text only, replicas),
+    drops what does not fit, is too slow or too dear, and ranks the rest by price, ten points of published score counting
+    as half the price; each row says why it stands there. Exit code 3: nothing meets the need.
     """
     from infra.ops.commands.recommend import show_recommendations
-    from infra.planning.recommend import Need
+    from infra.planning.candidates import Need
 
-    need = Need(model, context, users, max_usd_per_hour, min_tokens_per_second, prompt_tokens, output_tokens)
+    need = Need(
+        model,
+        context,
+        users,
+        max_usd_per_hour,
+        min_tokens_per_second,
+        prompt_tokens,
+        output_tokens,
+        min_quality,
+        images,
+        may_end,
+        order,
+    )
     if not show_recommendations(need, top=top, as_json=as_json):
         raise typer.Exit(REFUSED)
 

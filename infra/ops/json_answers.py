@@ -57,6 +57,16 @@ class Stacks(JsonAnswer):
     stacks: list[StackRow | UnreadableStack] = Field(description="one entry a stack file")
 
 
+class QualityData(Data):
+    """What is published of how good a model's answers are."""
+
+    benchmark: str = Field(description="title of the benchmark; empty where no score is known")
+    percent: Number | None = Field(description="its score; null where none is known")
+    own_score: bool = Field(description="whether it is of these very weights; if not, of Google's bf16 ones")
+    note: str = Field(description="why a score is not the weights' own; empty where it is")
+    source: str = Field(description="where the score was published")
+
+
 class CandidateRow(Data):
     """A configuration that meets the need."""
 
@@ -81,6 +91,10 @@ class CandidateRow(Data):
     measured: Literal["speed", "ran", "no"] = Field(
         description="whether somebody measured the `speed` of these settings at such a load, saw them run (`ran`), or neither"
     )
+    quality: QualityData
+    maker: str = Field(description="who made the checkpoint")
+    why: str = Field(description="why it stands where it stands, and what a better score costs; numbers count from 1")
+    doubt: str = Field(description="why it may not serve the need after all; empty where nothing speaks against it")
     scales_to_zero: bool = Field(description="whether nothing is paid for while nobody asks, but for storage")
     ends_after_s: int | None = Field(description="when a replica ends by itself; null where it does not")
     settings: dict[str, Any] = Field(description="what to write in a stack file beyond model and accelerator, by path")
@@ -89,7 +103,7 @@ class CandidateRow(Data):
 class Recommendations(JsonAnswer):
     """What `gemma4 recommend --json` prints. Exit code 3 where there are no candidates."""
 
-    candidates: list[CandidateRow] = Field(description="the cheapest first, at most `--top`")
+    candidates: list[CandidateRow] = Field(description="the one to choose first, at most `--top`")
     rejected: dict[str, int] = Field(description="by reason, how many of the catalog's pairs were left out")
     cheapest_too_dear_usd_per_hour: Number | None = Field(
         description="the least that would have to be paid, where everything is dearer than `--max-usd-per-hour`"

@@ -13,7 +13,7 @@
 `cost/`         what an hour, a month and a million tokens cost
 `checks/`       combinations that cannot work, settings without effect, and what a reader should know
 `report/`       the Plan as text, JSON, a pull request's comment, and the difference of two
-`recommend`     many plans, ranked for a need
+`recommend`     many plans for a need; `candidates` says what a need and a candidate are, `ranking` which goes first and why
 `scorecard/`    runs that others published, beside what is predicted for them
 `units`         a predicted figure with its band, and durations
 """

@@ -53,10 +53,12 @@ def make_plan(
     project: str | None = None,
     facts: Catalog | None = None,
     checkpoints: Checkpoints | None = None,
+    advise: bool = True,
 ) -> Plan:
     """Decide everything about a stack from its settings (nested, `gemma4:` removed) and command-line values (dotted).
 
-    `checkpoints` are those that were pinned beside the stack files.
+    `checkpoints` are those that were pinned beside the stack files. Without `advise` a refusal does not say what would fit
+    instead: who searches over many plans has no use for it.
     Raises SettingsError for what cannot be read. What cannot work is planned all the same: see `Plan.refusals`.
     """
     facts = facts or catalog()
@@ -69,7 +71,8 @@ def make_plan(
         faults += [fault] if fault else []
     if faults:
         raise SettingsError(faults)
-    return _PlanningRun(stack, resolved, project, facts, checkpoints or {}, (stack_file, command_line or {})).plan()
+    run = _PlanningRun(stack, resolved, project, facts, checkpoints or {}, (stack_file, command_line or {}))
+    return run.plan(advise=advise)
 
 
 def own_labels(stack: str, settings: Settings) -> dict[str, str]:
@@ -108,7 +111,7 @@ class _PlanningRun:
         workload = self.settings.workload
         self.workload_tokens = min(workload.prompt_tokens + workload.output_tokens, self.settings.serving.max_model_len)
 
-    def plan(self) -> Plan:
+    def plan(self, *, advise: bool) -> Plan:
         """Return everything decided, with refusals, warnings and notes."""
         settings, server = self.settings, self.server()
         model = self._speed_model(server)
@@ -137,7 +140,7 @@ class _PlanningRun:
             quotas=quotas,
             longest_answer_s=speed.planned.per_stream.dividing(settings.workload.output_tokens),
         )
-        judged = judge(server, start_s=startup.from_zero, as_planned=self._server_with)
+        judged = judge(server, start_s=startup.from_zero, as_planned=self._server_with, advise=advise)
         findings = self._findings(draft, deployment, cost) + Findings(
             tuple(map(self._of_checkpoint, judged.refusals)), judged.warnings
         )

@@ -1,6 +1,8 @@
-"""Ranks what the catalog could serve for a need: every model on every machine, planned like a stack file, then ranked by price.
+"""Searches what the catalog could serve for a need: every model on every machine, planned like a stack file, then ranked.
 
-What is ranked is what is written: a candidate's plan is that of its own stack file, replicas included.
+What is ranked is what is written: a candidate's plan is that of its own stack file, replicas included. The search goes over
+formats of weights, fp8 while loading, the type of the KV cache, MTP, starts for text only, replicas and, on TPU, the terms
+on which capacity is bought.
 """
 
 from __future__ import annotations
@@ -8,102 +10,24 @@ from __future__ import annotations
 import bisect
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from infra.catalog import Accelerator, Catalog, Model, catalog
 from infra.errors import SettingsError
-from infra.planning.checks.reading_pace import READING_SPEED
-from infra.planning.memory.verdict import Verdict
-from infra.planning.performance.speed import GAIN_MEASURED_ON, Rate
+from infra.planning.candidates import Candidate, Need, quality_of
+from infra.planning.performance.speed import GAIN_MEASURED_ON
 from infra.planning.plan import Plan
 from infra.planning.planner import make_plan
+from infra.planning.ranking import doubt_about, ranked, usd
 from infra.planning.server.implementations import implementation_of
-from infra.planning.units import Band
 from infra.suggestions import did_you_mean
 
 
 @dataclass(frozen=True)
-class Need:
-    """What somebody wants to serve. `model` is a catalog id or a part of one; None means any."""
-
-    model: str | None = None
-    context: int = 8192
-    users: int = 1
-    max_usd_per_hour: float | None = None
-    min_tokens_per_second: float | None = None
-    """None: READING_SPEED; a slower stream is offered only to who asks for one."""
-    prompt_tokens: int = 1024
-    output_tokens: int = 256
-
-    @property
-    def floor(self) -> float:
-        """Tokens a second that each user gets at least."""
-        return READING_SPEED if self.min_tokens_per_second is None else self.min_tokens_per_second
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A configuration that meets the need: the plan of all replicas, each serving `rate.requests` users."""
-
-    plan: Plan
-    replicas: int
-    rate: Rate
-    changes: Mapping[str, Any]
-    """What to write in a stack file beyond model and accelerator; `plan` was made with it."""
-
-    @property
-    def usd_per_hour(self) -> float:
-        """Dollars an hour while all replicas run."""
-        return self.plan.cost.usd_per_hour_at_most
-
-    @property
-    def tokens_per_second(self) -> Band:
-        """Tokens a second of all replicas together, each with its share of the users, whose prompts are cached."""
-        return self.rate.total.times(self.replicas)
-
-    @property
-    def tokens_per_second_new_prompts(self) -> Band:
-        """Tokens a second of all replicas together, each with its share of the users, whose prompts are new."""
-        return self.rate.with_new_prompts.times(self.replicas)
-
-    @property
-    def usd_per_million(self) -> Band:
-        """Dollars for a million output tokens while all users ask with cached prompts."""
-        return self._usd_per_million(self.tokens_per_second)
-
-    @property
-    def usd_per_million_new_prompts(self) -> Band:
-        """Dollars for a million output tokens while all users ask with new prompts."""
-        return self._usd_per_million(self.tokens_per_second_new_prompts)
-
-    def _usd_per_million(self, tokens_per_second: Band) -> Band:
-        return tokens_per_second.dividing(1e6 * self.usd_per_hour / 3600)
-
-    @property
-    def holds(self) -> int:
-        """Requests of the workload that all replicas hold at once."""
-        return self.replicas * self.plan.requests_held
-
-    @property
-    def holds_band(self) -> Band:
-        """`holds` over the band of the KV cache's size."""
-        return self.plan.requests_held_band.times(self.replicas)
-
-    @property
-    def measured(self) -> Literal["speed", "ran", "no"]:
-        """Return whether somebody measured the speed of these settings at such a load, or only ran them, or neither."""
-        recipe = next((one for one in self.plan.recipes if one.measured_by), None)
-        if recipe is None or not all(_as_measured(recipe.settings, *change) for change in self.changes.items()):
-            return "no"
-        at = recipe.speed_measured_at
-        return "speed" if at and min(at) <= self.rate.requests <= max(at) else "ran"
-
-
-@dataclass(frozen=True)
 class Recommendation:
-    """Candidates in the order of `_rank`, and how many pairs fell out for which reason."""
+    """Candidates in the order of `ranked`, and how many pairs fell out for which reason."""
 
     candidates: tuple[Candidate, ...]
     rejected: Mapping[str, int]
@@ -134,14 +58,14 @@ def recommend(need: Need, *, facts: Catalog | None = None) -> Recommendation:
                 rejected[found.reason] += 1
                 most_users = max(most_users, found.most_users if accelerator.deployable else 0)
             elif _affordable(need, found):
-                candidates.append(found)
+                candidates += [found, *_lasting(need, found, facts)]
             else:
                 rejected["too dear"] += 1
                 dear.append(found)
     return Recommendation(
-        tuple(sorted(candidates, key=_rank)),
+        ranked(candidates, need),
         dict(rejected),
-        min(dear, key=lambda one: (not one.plan.accelerator.deployable, *_price(one)), default=None),
+        min(dear, key=lambda one: (not one.plan.accelerator.deployable, one.usd_per_hour), default=None),
         most_users,
     )
 
@@ -154,20 +78,10 @@ def _check(need: Need) -> None:
     for key, value in (
         ("max-usd-per-hour", need.max_usd_per_hour),
         ("min-tokens-per-second", need.min_tokens_per_second),
+        ("min-quality", need.min_quality),
     ):
         if value is not None and math.isnan(value):
             raise SettingsError.of(f"--{key}", "is not a number.", fix="Write for example 5, or leave it out.")
-
-
-def _rank(candidate: Candidate) -> tuple[bool, bool, float, float]:
-    """Sort what can be deployed before what is only planned, what fits before what may not, then as `_price` does."""
-    plan = candidate.plan
-    return not plan.accelerator.deployable, plan.verdict is not Verdict.FITS, *_price(candidate)
-
-
-def _price(candidate: Candidate) -> tuple[float, float]:
-    """Sort by price, and by speed where the price is the same."""
-    return candidate.usd_per_hour, -candidate.rate.per_stream.mid
 
 
 def _affordable(need: Need, candidate: Candidate) -> bool:
@@ -177,8 +91,7 @@ def _affordable(need: Need, candidate: Candidate) -> bool:
 def _wanted(need: Need, facts: Catalog) -> list[Model]:
     word = (need.model or "").lower()
     exact = facts.models.get(word)
-    known = facts.models.values()
-    wanted = [exact] if exact else [model for model in known if word in model.id and not model.third_party]
+    wanted = [exact] if exact else [model for model in facts.models.values() if word in model.id]
     if not wanted:
         hint = did_you_mean(word, facts.models) or f"Known: {', '.join(facts.models)}."
         raise SettingsError.of("--model", f"no model of the catalog has {need.model!r} in its id.", fix=hint)
@@ -186,43 +99,92 @@ def _wanted(need: Need, facts: Catalog) -> list[Model]:
 
 
 def _best(need: Need, model: Model, accelerator: Accelerator, facts: Catalog) -> Candidate | _Short:
-    """Return the first variant of a pair that meets the need, least altered first.
+    """Return the variant of a pair that serves the need best, the least altered of equal ones; else why the last fell short.
 
-    Else the cheapest of those that are only too dear, else why the last variant fell short.
+    Ranked by price, the first that fits on one machine is best: no other costs less.
     """
-    short = _Short("too long a context for the model")
     if need.context > facts.architecture_of(model.id).max_position:
-        return short
-    dear: list[Candidate] = []
-    for changes in _variants(need, model, accelerator, facts):
-        plan = _planned(model, accelerator, changes, facts)
-        if plan.refused:
-            short = _Short("too large or not to be loaded there", short.most_users)
-            continue
-        found = _staffed(need, plan, changes, facts)
-        if isinstance(found, _Short):
-            short = _Short(found.reason, max(short.most_users, found.most_users))
-        elif _affordable(need, found) or found.replicas == 1:
-            return found  # too dear perhaps, but no variant needs fewer replicas
-        else:
-            dear.append(found)
-    return min(dear, key=_price, default=short)
+        return _Short("too long a context for the model")
+    if need.min_quality is not None and (quality_of(model, facts).percent or 0) < need.min_quality:
+        return _Short(f"below a quality of {need.min_quality:g}")
+    short = _Short("")
+    found: list[Candidate] = []
+
+    def tried(variants: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+        """Try variants until one cannot be bettered, and yield those that can be loaded."""
+        nonlocal short
+        for changes in variants:
+            if _unbeatable(need, found):
+                return
+            plan = _planned(model, accelerator, changes, facts)
+            if plan.refused:
+                short = _Short("too large or not to be loaded there", short.most_users)
+                continue
+            one = _staffed(need, plan, changes, facts)
+            if isinstance(one, _Short):
+                short = _Short(one.reason, max(short.most_users, one.most_users))
+            else:
+                found.append(one)
+            yield changes
+
+    plain = _plain_variants(need, model, accelerator, facts)
+    loaded = list(tried(plain))
+    if accelerator.device is GAIN_MEASURED_ON and facts.assistant_of(model.id) is not None:
+        list(
+            tried({**changes, **_MTP} for changes in loaded)
+        )  # a drafter needs memory too, so only where the model loads
+    if not need.images and all(doubt_about(one, need) for one in found):
+        list(tried({**changes, **_TEXT_ONLY} for changes in reversed(plain)))
+    return min(found, key=lambda one: _preference(need, one), default=short)
+
+
+def _unbeatable(need: Need, found: Sequence[Candidate]) -> bool:
+    """Return whether no further variant is worth a plan: ranked by price, none costs less than the fewest replicas."""
+    if not found or need.order != "price" or doubt_about(found[-1], need):
+        return False
+    fewest = -(-need.users // found[-1].plan.server.implementation.most_useful_seqs)
+    return found[-1].replicas <= fewest
+
+
+def _preference(need: Need, one: Candidate) -> tuple[bool, bool, float]:
+    """Sort what is affordable first, then what fits, then by what the need is ranked by."""
+    value = -one.rate.per_stream.mid if need.order == "speed" else usd(one, need)
+    return not _affordable(need, one), bool(doubt_about(one, need)), value
+
+
+def _lasting(need: Need, found: Candidate, facts: Catalog) -> Iterator[Candidate]:
+    """Yield a candidate that ends by itself on the terms on which it would not, where the need is one that stays."""
+    terms = found.plan.deployment.settings_without_end
+    if not terms or need.may_end:
+        return
+    changes = {**found.changes, **terms}
+    plan = _planned(found.plan.model, found.plan.accelerator, changes, facts)
+    lasting = replace(found, plan=plan, changes=changes)
+    if not plan.refused and _affordable(need, lasting):
+        yield lasting
 
 
 def _planned(model: Model, accelerator: Accelerator, changes: Mapping[str, Any], facts: Catalog) -> Plan:
-    return make_plan("candidate", {"model": model.id, "accelerator": accelerator.id}, changes, facts=facts)
+    file = {"model": model.id, "accelerator": accelerator.id}
+    return make_plan("candidate", file, changes, facts=facts, advise=False)
 
 
-def _variants(need: Need, model: Model, accelerator: Accelerator, facts: Catalog) -> Iterator[dict[str, Any]]:
-    """Yield what to write for a pair, least altered first: as it is, a smaller KV cache, smaller weights, each again with MTP.
+_MTP: Mapping[str, Any] = {"serving.speculation.method": "mtp"}
+"""Written only where its gain was measured, and the model has a drafter."""
+_TEXT_ONLY: Mapping[str, Any] = {"serving.modalities.image": 0}
+"""Written only where nothing else fits, and the need has no images: sound and video are off by default."""
 
-    MTP only on GPU, where its gain was measured, and only where the model has a drafter.
-    """
+
+def _plain_variants(need: Need, model: Model, accelerator: Accelerator, facts: Catalog) -> list[dict[str, Any]]:
+    """Return what to write for a pair, least altered first: as it is, a smaller KV cache, smaller weights."""
     base: dict[str, Any] = {
         "serving.maxModelLen": need.context,
         "workload.promptTokens": need.prompt_tokens,
         "workload.outputTokens": need.output_tokens,
     }
+    recipe = facts.recipe(model.id, accelerator.id)
+    if need.images and recipe is not None and recipe.settings.get("serving.modalities.image") == 0:
+        base["serving.modalities.image"] = 1
     smaller_kv = base | {"serving.kvCacheDtype": "fp8"}
     plain = [base, smaller_kv]
     if (
@@ -230,9 +192,7 @@ def _variants(need: Need, model: Model, accelerator: Accelerator, facts: Catalog
         and not facts.weight_formats[model.weight_format].quantized
     ):
         plain.append(smaller_kv | {"serving.quantization": "fp8"})
-    yield from plain
-    if accelerator.device is GAIN_MEASURED_ON and facts.assistant_of(model.id) is not None:
-        yield from (one | {"serving.speculation.method": "mtp"} for one in plain)
+    return plain
 
 
 def _staffed(need: Need, plan: Plan, changes: Mapping[str, Any], facts: Catalog) -> Candidate | _Short:
@@ -240,7 +200,7 @@ def _staffed(need: Need, plan: Plan, changes: Mapping[str, Any], facts: Catalog)
     reason = "cannot hold so many users"
     for replicas in range(1, plan.platform.most_replicas + 1):
         each = -(-need.users // replicas)
-        if each > min(plan.platform.most_requests_each(replicas), plan.requests_held):
+        if each > min(_most_each(plan, replicas), plan.requests_held):
             continue
         rate = plan.speed_model.tokens_per_second_at(each)
         if rate.per_stream.mid < need.floor:
@@ -251,11 +211,18 @@ def _staffed(need: Need, plan: Plan, changes: Mapping[str, Any], facts: Catalog)
             )
             continue
         written = {**changes, **_scaling(plan, replicas, each)}
-        final = _planned(plan.model, plan.accelerator, written, facts)
+        final = plan if written == changes else _planned(plan.model, plan.accelerator, written, facts)
         if not final.refused and min(final.requests_held, final.server.max_num_seqs) >= each:
-            return Candidate(final, replicas, rate, written)
+            fp8 = final.server.quantization == "fp8" and not final.server.weight_format.quantized
+            quality = quality_of(final.model, facts, quantized_while_loading=fp8)
+            return Candidate(final, replicas, rate, written, quality)
         reason = "too little memory to run so many at once"
     return _Short(reason, _most_users(need, plan))
+
+
+def _most_each(plan: Plan, replicas: int) -> int:
+    """Return how many requests one of `replicas` servers is recommended for: no more than a plan would choose by itself."""
+    return min(plan.platform.most_requests_each(replicas), plan.server.implementation.most_useful_seqs)
 
 
 def _scaling(plan: Plan, replicas: int, each: int) -> dict[str, Any]:
@@ -275,21 +242,7 @@ def _most_users(need: Need, plan: Plan) -> int:
         return plan.speed_model.tokens_per_second_at(each).per_stream.mid < need.floor
 
     def held_by(replicas: int) -> int:
-        each = min(plan.platform.most_requests_each(replicas), plan.requests_held)
+        each = min(_most_each(plan, replicas), plan.requests_held)
         return replicas * bisect.bisect_left(range(1, each + 1), True, key=too_slow)
 
     return max(held_by(replicas) for replicas in range(1, plan.platform.most_replicas + 1))
-
-
-_NOT_MEASURED = ("workload", "scaling", "tpu")
-"""Groups that say nothing about one server."""
-_AT_MOST = ("serving.maxModelLen", "serving.maxNumSeqs")
-"""Settings of which a smaller value asks less of a server than the measured one did."""
-
-
-def _as_measured(settings: Mapping[str, object], path: str, value: Any) -> bool:
-    """Return whether a change leaves what was measured with `settings` of a recipe as it was."""
-    measured = settings.get(path)
-    if path.partition(".")[0] in _NOT_MEASURED:
-        return True
-    return bool(value <= measured if path in _AT_MOST and isinstance(measured, int) else value == measured)

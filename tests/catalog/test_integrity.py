@@ -260,7 +260,7 @@ class TestRecipes:
             assert memory.min <= (settings.scaling.memory_gib or 0) <= memory.max
             assert settings.serving.cpu_offload_gb < (settings.scaling.memory_gib or math.inf)
         if accelerator.device is Device.TPU:
-            assert CATALOG.model(recipe.model).weight_format == "bf16", "vLLM on TPU cannot load w4a16"
+            assert Device.TPU in CATALOG.weight_formats[CATALOG.model(recipe.model).weight_format].devices
             assert settings.serving.quantization == "none"
             assert not settings.serving.chunked_multimodal_input
 

@@ -101,7 +101,7 @@ class TestCompletion:
         ("line", "expected"),
         [
             ("gemma4 pl", {"plan"}),
-            ("gemma4 plan l4", {"l4", "l4-31b"}),
+            ("gemma4 plan l4", {"l4", "l4-26b", "l4-31b"}),
             ("gemma4 plan l4 --diff v6e4", {"v6e4", "v6e4-31b"}),
             ("gemma4 plan l4 --set serving.maxM", {"serving.maxModelLen="}),
             ("gemma4 explain tpu.wait", {"tpu.waitForCapacity"}),
@@ -401,11 +401,14 @@ class TestRecommend:
     def test_as_data_it_lacks_no_figure_of_the_table(self, gemma4: Command) -> None:
         words = ("recommend", "--model", "12b", "--users", "100", "--top", "1")
         (one,), shown = gemma4(*words, "--json").data["candidates"], gemma4(*words).out
-        row = next(line for line in shown.splitlines() if line.startswith(f"{one['model']} "))
+        row = next(line for line in shown.splitlines() if line.startswith(f"1 {one['model']} "))
+        copies = (str(one["replicas"]), "×") if one["replicas"] > 1 else ()
         assert row.split() == [
+            "1",
             one["model"],
-            *(str(one["replicas"]), "×", one["accelerator"]),
+            *(*copies, one["accelerator"]),
             f"{one['usdPerHour']:.2f}",
+            f"{one['quality']['percent']:.1f}{'' if one['quality']['ownScore'] else '~'}",
             *read_cell(Band(**one["tokensPerSecondEach"]), read_rate).split(),
             *read_cell(Band(**one["withNewPrompts"]), read_rate).split(),
             *read_cell(Band(**one["usdPerMillionOutputTokensWithNewPrompts"]), read_usd).replace("$", "").split(),
@@ -431,30 +434,22 @@ class TestRecommend:
         assert "…" not in gemma4("recommend").out
 
     def test_what_a_new_project_has_no_quota_for_is_named(self, gemma4: Command) -> None:
-        shown = " ".join(gemma4("recommend", "--model", "12b", "--users", "100", "--top", "3").out.split())
+        shown = " ".join(gemma4("recommend", "--model", "31b", "--users", "100", "--top", "1").out.split())
         assert (
-            "More than a new project's usual quotas hold, so ask Google for more first: gemma-4-12b-it-qat-w4a16 on l4, "
-            "gemma-4-12b-it on rtx-pro-6000, gemma-4-12b-it-qat-w4a16 on rtx-pro-6000." in shown
+            "More than a new project's usual quotas hold, so ask Google for more first: gemma-4-31b-it-qat-w4a16 on "
+            "rtx-pro-6000." in shown
         )
-        assert "usual quotas" not in gemma4("recommend", "--model", "12b", "--top", "3").out
+        assert "usual quotas" not in gemma4("recommend", "--model", "12b-it-qat", "--top", "1").out
 
     def test_what_may_not_fit_is_named(self, gemma4: Command) -> None:
-        words = (
-            "recommend",
-            "--model",
-            "31b-it-qat",
-            "--context",
-            "65536",
-            "--min-tokens-per-second",
-            "0.5",
-            "--top",
-            "20",
-        )
+        words = ("recommend", "--model", "gemma-4-12b-it", "--context", "32768", "--top", "20")
         rows = gemma4(*words, "--json").data["candidates"]
-        tight = ", ".join(f"{row['model']} on {row['accelerator']}" for row in rows if row["verdict"] == "tight")
+        tight = [number for number, row in enumerate(rows, 1) if row["verdict"] == "tight"]
         assert tight
-        assert f"May not fit, by the errors of the prediction: {tight}." in " ".join(gemma4(*words).out.split())
-        assert "May not fit" not in gemma4("recommend", "--model", "12b-it-qat").out
+        shown = gemma4(*words).out.splitlines()
+        for number in tight:
+            assert f"{number:>2}  may not fit, by the errors of the prediction" in shown
+        assert "may not fit" not in gemma4("recommend", "--model", "12b-it-qat").out
 
 
 def test_the_command_is_installed_under_its_name() -> None:

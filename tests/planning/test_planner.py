@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import math
 import re
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 import yaml
@@ -16,7 +14,6 @@ from hypothesis import strategies as st
 
 from infra.catalog import GIB, Catalog, Lock, catalog
 from infra.errors import Fault, SettingsError
-from infra.ops.commands.recommend import stack_file
 from infra.planning.checks.reading_pace import READING_SPEED
 from infra.planning.memory.verdict import Verdict
 from infra.planning.names import MAX_ACCOUNT_ID, UNKNOWN_PROJECT, check_stack_name, names_of
@@ -25,7 +22,6 @@ from infra.planning.planner import make_plan, own_labels
 from infra.planning.platforms.cloud_run.instances import InstancesPlan
 from infra.planning.platforms.registry import PLATFORMS
 from infra.planning.platforms.tpu.slices import SlicesPlan
-from infra.planning.recommend import Need, recommend
 from infra.planning.report.text import text
 from infra.planning.settings.paths import known_paths
 from infra.planning.settings.resolve import Origin, resolve
@@ -727,133 +723,6 @@ class TestNames:
             "managed-by": "pulumi",
             "team": "ml",
         }
-
-
-GOOGLES = [row for row in catalog().models.values() if not row.third_party]
-
-
-class TestRecommendations:
-    def test_are_ranked_by_price_and_then_by_speed_behind_what_can_be_deployed_and_what_fits(self) -> None:
-        found = recommend(Need(model="31b", users=4, context=32_768)).candidates
-        keys = [
-            (
-                not one.plan.accelerator.deployable,
-                one.plan.verdict is Verdict.TIGHT,
-                one.usd_per_hour,
-                -one.rate.per_stream.mid,
-            )
-            for one in found
-        ]
-        assert {key[0] for key in keys} == {True, False}
-        assert keys == sorted(keys)
-
-    def test_meet_the_need_they_were_asked_for(self) -> None:
-        need = Need(model="12b", context=16_384, users=12, max_usd_per_hour=6, min_tokens_per_second=12)
-        found = recommend(need).candidates
-        assert found
-        for one in found:
-            assert not one.plan.refused
-            assert one.usd_per_hour <= 6
-            assert one.rate.per_stream.mid >= 12
-            assert one.replicas * one.rate.requests >= 12
-            assert one.plan.server.max_model_len == 16_384
-            assert one.plan.capacity.requests_held(1280) >= one.rate.requests
-
-    LONG: ClassVar[dict[str, Any]] = {"context": 32_768, "prompt_tokens": 6000, "output_tokens": 2000}
-    FAST: ClassVar[dict[str, Any]] = {
-        "context": 2048,
-        "prompt_tokens": 200,
-        "output_tokens": 50,
-        "min_tokens_per_second": 25.0,
-    }
-
-    @pytest.mark.parametrize(
-        ("users", "rest"),
-        [(1, {}), (100, {}), (901, {}), (5000, {}), (1, LONG), (100, LONG), (300, FAST)],
-        ids=["one", "hundred", "900 and one", "5000", "one, long", "hundred, long", "300, fast"],
-    )
-    def test_plan_as_they_were_ranked_from_the_stack_file_that_is_printed(
-        self, users: int, rest: dict[str, Any]
-    ) -> None:
-        for one in recommend(Need(users=users, **rest)).candidates:
-            config = yaml.safe_load("\n".join(stack_file(one)))["config"]
-            again = make_plan("again", {key.removeprefix("gemma4:"): value for key, value in config.items()})
-            shown = one.plan.model.id, one.plan.accelerator.id, users
-            assert not again.refused, (shown, again.refusals)
-            assert again.cost.usd_per_hour_at_most == one.usd_per_hour, shown
-            assert again.cost.replicas == one.replicas, shown
-            assert one.replicas * again.requests_held == one.holds, shown
-            assert min(again.requests_held, again.server.max_num_seqs) >= one.rate.requests, shown
-            assert again.speed_model.tokens_per_second_at(one.rate.requests) == one.rate, shown
-            assert one.replicas * one.rate.requests >= users
-            wasteful = {"serving.maxNumSeqs", "scaling.concurrency"} & {fault.key for fault in again.warnings}
-            assert not wasteful, (shown, again.warnings)
-
-    def test_find_speculation_where_only_it_is_fast_enough(self) -> None:
-        found = recommend(Need(model="31b", min_tokens_per_second=60)).candidates
-        best = next(one for one in found if one.plan.model.id == "gemma-4-31b-it")
-        assert (best.plan.accelerator.id, best.plan.server.speculation) == ("rtx-pro-6000", "mtp")
-        assert best.usd_per_hour < 4
-        calm = recommend(Need(model="gemma-4-31b-it")).candidates[0]
-        assert (calm.plan.accelerator.id, calm.plan.server.speculation) == ("rtx-pro-6000", "none")
-
-    def test_offer_nothing_slower_than_people_read_unless_asked(self) -> None:
-        def on_l4(need: Need) -> float:
-            found = recommend(need).candidates
-            assert all(one.rate.per_stream.mid >= need.floor for one in found)
-            return next((one.rate.per_stream.mid for one in found if one.plan.accelerator.id == "l4"), math.inf)
-
-        need = Need(model="gemma-4-31b-it-qat-w4a16")
-        assert need.floor == READING_SPEED
-        assert on_l4(replace(need, min_tokens_per_second=0.5)) < READING_SPEED <= on_l4(need)
-
-    def test_say_the_cheapest_where_the_limit_excludes_all(self) -> None:
-        found = recommend(Need(max_usd_per_hour=0.1))
-        assert not found.candidates
-        assert found.cheapest is not None
-        assert found.cheapest.usd_per_hour == recommend(Need()).candidates[0].usd_per_hour
-
-    def test_say_how_many_users_would_be_held_and_that_many_are(self) -> None:
-        model = "gemma-4-12b-it-qat-w4a16"
-        most = recommend(Need(model=model, users=100_000)).most_users
-        assert not recommend(Need(model=model, users=100_000)).candidates
-        assert recommend(Need(model=model, users=int(0.9 * most))).candidates
-
-    @pytest.mark.parametrize("users", [10**6, 10**400], ids=["a million", "400 digits"])
-    def test_answer_enormous_numbers(self, users: int) -> None:
-        found = recommend(Need(users=users))
-        assert found.candidates == ()
-        assert sum(found.rejected.values()) == len(GOOGLES) * len(catalog().accelerators)
-
-    def test_call_measured_only_what_was(self) -> None:
-        def measured(need: Need, machine: str) -> str:
-            return next(one for one in recommend(need).candidates if one.plan.accelerator.id == machine).measured
-
-        assert measured(Need(model="gemma-4-31b-it", users=4), "rtx-pro-6000") == "speed"
-        assert measured(Need(model="gemma-4-31b-it", users=40), "rtx-pro-6000") == "ran"
-        assert measured(Need(model="gemma-4-31b-it", context=65_536), "rtx-pro-6000") == "no"
-        assert measured(Need(model="gemma-4-31b-it", min_tokens_per_second=60), "rtx-pro-6000") == "no"
-        assert measured(Need(model="gemma-4-e2b-it"), "v6e-1") == "ran"
-        assert measured(Need(model="gemma-4-12b-it", context=16_384), "v6e-1") == "no"
-
-    def test_no_number_is_no_limit(self) -> None:
-        with pytest.raises(SettingsError, match="--max-usd-per-hour: is not a number"):
-            recommend(Need(max_usd_per_hour=math.nan))
-
-    def test_every_pair_is_a_candidate_or_is_counted_with_a_reason(self) -> None:
-        found = recommend(Need(users=2))
-        facts = catalog()
-        assert len(found.candidates) + sum(found.rejected.values()) == len(GOOGLES) * len(facts.accelerators)
-
-    def test_a_harder_need_never_finds_more(self) -> None:
-        counts = [len(recommend(Need(model="31b", min_tokens_per_second=speed)).candidates) for speed in (1, 20, 200)]
-        assert counts == sorted(counts, reverse=True)
-
-    def test_a_model_may_be_named_in_part_and_exactly(self) -> None:
-        models = {one.plan.model.id for one in recommend(Need(model="12b")).candidates}
-        assert {"gemma-4-12b-it", "gemma-4-12b-it-qat-w4a16"} <= models
-        assert all("12b" in model for model in models)
-        assert {one.plan.model.id for one in recommend(Need(model="gemma-4-12b-it")).candidates} == {"gemma-4-12b-it"}
 
 
 class TestThePlanIsAValue:

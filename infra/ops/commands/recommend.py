@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from infra.ops.terminal.json_output import print_json
-from infra.planning.memory.verdict import Verdict
-from infra.planning.recommend import Candidate, Need, Recommendation, recommend
+from infra.planning.candidates import Candidate, Need
+from infra.planning.ranking import POINTS, doubt_about, reason
+from infra.planning.recommend import Recommendation, recommend
 from infra.planning.report.tables import Column, FittedTable
 from infra.planning.report.terminal import show
 from infra.planning.units import BAND_CLAIM, counted, exact, exact_band, read_cell, read_count, read_rate, read_usd
@@ -20,7 +21,7 @@ def show_recommendations(need: Need, *, top: int, as_json: bool) -> bool:
     if as_json:
         print_json(
             {
-                "candidates": [_data(c) for c in found.candidates[:top]],
+                "candidates": [_data(need, found, index) for index in range(len(found.candidates[:top]))],
                 "rejected": found.rejected,
                 "cheapestTooDearUsdPerHour": None if found.cheapest is None else exact(found.cheapest.usd_per_hour),
                 "mostUsers": found.most_users or None,
@@ -41,21 +42,23 @@ def _show(need: Need, found: Recommendation, top: int) -> None:
         Column("model"),
         Column("machine"),
         Column("$/hour", figures=True),
-        Column("≈ tok/s\neach", figures=True),
-        Column("≈ tok/s\nin all", figures=True, spare=1),
-        Column("≈ $/M\ntokens", figures=True),
+        Column("score", figures=True),
+        Column("≈ tok/s\neach", figures=True, spare=1),
+        Column("≈ tok/s\nin all", figures=True, spare=3),
+        Column("≈ $/M\ntokens", figures=True, spare=2),
         Column("holds", figures=True),
-        Column("measured", spare=2),
+        Column("measured", spare=4),
     )
     rows = []
-    for candidate in shown:
+    for number, candidate in enumerate(shown, 1):
         machine = candidate.plan.accelerator
         copies = f"{candidate.replicas} × " if candidate.replicas > 1 else ""
         rows.append(
             [
-                candidate.plan.model.id,
+                f"{number:>{len(str(len(shown)))}} {candidate.plan.model.id}",
                 f"{copies}{machine.id}{'' if machine.deployable else ' *'}",
                 f"{candidate.usd_per_hour:,.2f}",
+                candidate.quality.cell,
                 read_cell(candidate.rate.per_stream, read_rate),
                 read_cell(candidate.tokens_per_second_new_prompts, read_rate),
                 read_cell(candidate.usd_per_million_new_prompts, read_usd).replace("$", ""),
@@ -63,10 +66,50 @@ def _show(need: Need, found: Recommendation, top: int) -> None:
                 candidate.measured,
             ]
         )
-    show(head, FittedTable(columns, rows), *_below(found, shown))
+    reasons = [f"{number:>2}  {reason(found.candidates, number - 1, need)}" for number in range(1, len(shown) + 1)]
+    show(
+        head,
+        FittedTable(columns, rows),
+        "\n".join(["\nWhy, and what a better score costs:", *reasons, ""]),
+        *_below(need, found, shown),
+    )
 
 
-def _below(found: Recommendation, shown: Sequence[Candidate]) -> Iterator[str]:
+_ORDERS = {
+    "price": "price an hour",
+    "tokens": "price of a million tokens",
+    "speed": "speed of one stream, twice of which is worth four times the price",
+}
+
+
+def _order(need: Need) -> str:
+    """Return how the rows are ranked, in a sentence."""
+    by = _ORDERS[need.order]
+    if need.min_quality is not None:
+        return f"Ranked by {by}; what is alike, by score."
+    worth = "half the speed" if need.order == "speed" else "half the price"
+    return f"Ranked by {by}, {POINTS:g} points of score counting as {worth}; with --min-quality by {by} alone."
+
+
+def _scores(shown: Sequence[Candidate]) -> Iterator[str]:
+    """Yield what the scores are, and of which weights none was published."""
+    known = next((one.quality for one in shown if one.quality.percent is not None), None)
+    if known is not None:
+        yield (
+            f"score: {known.benchmark}, percent, as Google's model cards have it. ~: of these quantised weights no score was "
+            "published, so it is that of Google's bf16 weights."
+        )
+    makers: dict[str, dict[str, None]] = {}
+    for one in shown:
+        if one.plan.model.third_party:
+            makers.setdefault(one.plan.model.maker, {})[one.plan.model.id] = None
+    for maker, models in makers.items():
+        yield f"By {maker}, not Google, so try its answers before you rely on them: {', '.join(models)}."
+
+
+def _below(need: Need, found: Recommendation, shown: Sequence[Candidate]) -> Iterator[str]:
+    yield _order(need)
+    yield from _scores(shown)
     yield (
         f"Predictions with their bands (±, or two ends): {BAND_CLAIM}. each: an answer while it streams, prompts cached; in "
         "all and $/M: every request with a new prompt. holds: requests at once."
@@ -75,8 +118,10 @@ def _below(found: Recommendation, shown: Sequence[Candidate]) -> Iterator[str]:
     yield from _terms(shown)
     if drafted := _named(one for one in shown if one.plan.server.speculation == "mtp"):
         yield f"With MTP drafting (serving.speculation.method: mtp): {drafted}."
-    if tight := _named(one for one in shown if one.plan.verdict is Verdict.TIGHT):
-        yield f"May not fit, by the errors of the prediction: {tight}."
+    if blind := _named(one for one in shown if one.plan.server.text_only):
+        yield f"Text only (serving.modalities.image: 0); with --images pictures are served too: {blind}."
+    if need.may_end is False and any(one.plan.deployment.settings_without_end for one in shown):
+        yield "Machines that end by themselves stand behind those that stay; --may-end ranks them like the others."
     if wanting := _named(one for one in shown if any(need.beyond_default() for need in one.plan.quotas)):
         yield f"More than a new project's usual quotas hold, so ask Google for more first: {wanting}."
     if more := len(found.candidates) - len(shown):
@@ -84,6 +129,8 @@ def _below(found: Recommendation, shown: Sequence[Candidate]) -> Iterator[str]:
     if found.rejected:
         yield f"Left out: {_why(found)}"
     first = found.candidates[0]
+    if (doubt := doubt_about(first, need)) and first.plan.accelerator.deployable:
+        yield f"\nNothing better was found, but the first {doubt}."
     if not first.plan.accelerator.deployable:
         yield "\nNone of them can be deployed, so there is no stack file to write."
         return
@@ -133,20 +180,21 @@ def _yaml(values: dict[str, Any], indent: str) -> Iterator[str]:
 
 
 def _why(found: Recommendation) -> str:
-    reasons = []
-    for reason, count in found.rejected.items():
+    parts = []
+    for fact, count in found.rejected.items():
         least = ""
-        if reason == "too dear" and found.cheapest is not None:
+        if fact == "too dear" and found.cheapest is not None:
             plan = found.cheapest.plan
             price = f"{read_usd(found.cheapest.usd_per_hour)}/h"
             least = f" (the cheapest is {price}: {plan.model.id} on {plan.accelerator.id})"
-        reasons.append(f"{count} {reason}{least}")
+        parts.append(f"{count} {fact}{least}")
     most = f"; the most that one of these would hold is about {found.most_users:,} users" if found.most_users else ""
-    return ", ".join(reasons) + most
+    return ", ".join(parts) + most
 
 
-def _data(candidate: Candidate) -> dict[str, Any]:
-    plan = candidate.plan
+def _data(need: Need, found: Recommendation, index: int) -> dict[str, Any]:
+    candidate = found.candidates[index]
+    plan, quality = candidate.plan, candidate.quality
     return {
         "model": plan.model.id,
         "accelerator": plan.accelerator.id,
@@ -163,6 +211,16 @@ def _data(candidate: Candidate) -> dict[str, Any]:
         "holds": candidate.holds,
         "holdsBand": exact_band(candidate.holds_band),
         "measured": candidate.measured,
+        "quality": {
+            "benchmark": quality.benchmark,
+            "percent": quality.percent,
+            "ownScore": quality.own,
+            "note": quality.says,
+            "source": quality.where,
+        },
+        "maker": plan.model.maker,
+        "why": reason(found.candidates, index, need),
+        "doubt": doubt_about(candidate, need),
         "scalesToZero": plan.platform.scales_to_zero,
         "endsAfterS": plan.deployment.ends_after_s,
         "settings": dict(candidate.changes),

@@ -7,7 +7,9 @@ tests/data/kv_planner.csv).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from itertools import pairwise
 
 from infra.catalog import Architecture, Device, Model, catalog
@@ -46,8 +48,14 @@ class KvCapacity:
     """Bytes of cache that are missing for that; 0 if it fits."""
     min_kv_bytes: int
     """The smallest cache with which vLLM starts at this max_model_len."""
-    largest_max_model_len: int
-    """The largest max_model_len with which vLLM starts on this cache, at most what the model was built for; 0: none."""
+    longest: Callable[[], int] = field(repr=False, compare=False)
+    """Searches `largest_max_model_len`, which few of many capacities are asked for."""
+
+    @cached_property
+    def largest_max_model_len(self) -> int:
+        """Return the largest max_model_len with which vLLM starts on this cache, at most what the model was built for; 0:
+        none."""
+        return self.longest()
 
     def requests_held(self, tokens: int) -> int:
         """Return how many decoding requests of `tokens` tokens (prompt and answer so far) the cache holds at once."""
@@ -178,7 +186,7 @@ class _KvPlanner:
             fits=kv_bytes >= min_kv_bytes,
             shortage_bytes=max(0, min_kv_bytes - kv_bytes),
             min_kv_bytes=min_kv_bytes,
-            largest_max_model_len=self.largest_max_model_len(kv_bytes),
+            longest=partial(self.largest_max_model_len, kv_bytes),
         )
 
     def geometry(self, max_model_len: int) -> KvGeometry:

@@ -65,10 +65,13 @@ AsPlanned = Callable[[Mapping[str, object]], Server | None]
 """The server that a stack would get with these settings, its recipe included; None where they cannot be read."""
 
 
-def judge(server: Server, *, start_s: Band | None = None, as_planned: AsPlanned | None = None) -> Judgement:
+def judge(
+    server: Server, *, start_s: Band | None = None, as_planned: AsPlanned | None = None, advise: bool = True
+) -> Judgement:
     """Return whether `server` fits; `start_s` is how long a start runs before memory decides, for the wording only.
 
     With `as_planned` an alternative is judged as the stack would be planned with it: another machine has another recipe.
+    Without `advise` no alternatives are looked for, which takes most of the time where something does not fit.
     Raises SettingsError where the geometry itself is impossible (a tensor parallelism that vLLM refuses).
     """
     after = (
@@ -78,7 +81,7 @@ def judge(server: Server, *, start_s: Band | None = None, as_planned: AsPlanned 
     if not findings:
         return Judgement(Verdict.FITS)
     verdict = _worst(findings)
-    needed = any(not found.fault.fix for found in findings)
+    needed = advise and any(not found.fault.fix for found in findings)
     alternatives = tuple(_alternatives(server, verdict, as_planned)) if needed else ()
     fix = "Nothing near it in the catalog fits: plan for fewer tokens or a larger machine."
     if alternatives:

@@ -101,6 +101,11 @@ class Deployment(Rental):
         """On which terms an hour is bought, as the end of a sentence about the machine."""
         return "on demand, is paid for while it exists and runs until it is deleted"
 
+    @property
+    def settings_without_end(self) -> Mapping[str, Any]:
+        """What to write, by setting, so that a machine that ends by itself stays; empty where it stays anyway."""
+        return {}
+
     def settings_of(self, replicas: int, requests_each: int) -> Mapping[str, Any]:
         """Return what to write, by setting, for `replicas` of this server with `requests_each` requests at once."""
         return {}

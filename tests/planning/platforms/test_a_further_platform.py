@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from infra.ops.program import run_program
+from infra.planning.candidates import Need
 from infra.planning.planner import make_plan
-from infra.planning.recommend import Need, recommend
+from infra.planning.recommend import recommend
 from tests.planning.platforms.pods import MACHINE, PODS, add_pods
 from tests.projects import ROOT, Capture, Command, command, write_stack
 

@@ -99,6 +99,10 @@ class SlicesPlan(Deployment):
         lasts = "runs until it is deleted" if seconds is None else f"ends after {read_duration(seconds)}"
         return f"{self.provisioning}, waits in a queue for capacity, is paid for while it exists and {lasts}"
 
+    @property
+    def settings_without_end(self) -> dict[str, Any]:
+        return {} if self.max_run_duration_s is None else {"tpu.provisioning": "on-demand"}
+
     def settings_of(self, replicas: int, requests_each: int) -> dict[str, Any]:
         written: dict[str, Any] = {}
         if self.gateway.in_flight_limit < requests_each:
