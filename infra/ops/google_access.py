@@ -21,8 +21,8 @@ def google_session(file: StackFile | None, *, patient: bool = False) -> GoogleSe
     gcp = GcpSettings.read(settings.get)
     if file is None and not gcp.project:
         raise GoogleError(
-            "No Google Cloud project is set, so nothing can be asked of Google; name a stack whose file has gcp:project, "
-            "for example gemma4 zones v6e4, or set GOOGLE_CLOUD_PROJECT.",
+            "No Google Cloud project is set, so nothing can be asked of Google. Set GOOGLE_CLOUD_PROJECT; a command "
+            "that takes a stack also finds it in a stack file that has gcp:project, for example gemma4 zones v6e4.",
             reason="NO_PROJECT",
         )
     gcp.required_project()

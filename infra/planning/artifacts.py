@@ -121,7 +121,8 @@ def unpinned(
     """Return what may be something else tomorrow, in words."""
     loose = [f"image {image.upstream}" for image in images.values() if not image.pinned]
     loose += [f"weights {one.hub_id}@{one.revision}" for one in weights if not one.pinned]
-    return loose + [f"adapter {one.source}@{one.revision}" for one in adapters if not one.pinned]
+    loose += [f"adapter {one.source}@{one.revision}" for one in adapters if not one.pinned]
+    return list(dict.fromkeys(loose))
 
 
 def _image(settings: Settings, facts: Catalog, role: str, image_id: str, repository: str, tag: str) -> ImageRef:

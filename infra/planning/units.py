@@ -137,7 +137,7 @@ def read_tokens_per_second(value: float) -> str:
 
 def read_gib(size: float) -> str:
     """A size in bytes as GiB to a tenth, without its unit: 8.1."""
-    return f"{size / 2**30:.1f}"
+    return f"{size / 2**30:,.1f}"
 
 
 def read_count(value: float) -> str:

@@ -15,6 +15,7 @@ from infra.planning.units import (
     read_cell,
     read_count,
     read_duration,
+    read_gib,
     read_minutes,
     read_predicted,
     read_rate,
@@ -23,6 +24,10 @@ from infra.planning.units import (
     read_usd,
     spell_duration,
 )
+
+
+def test_a_large_size_is_read_with_its_thousands_apart() -> None:
+    assert (read_gib(2579.7 * 2**30), read_gib(8.04 * 2**30)) == ("2,579.7", "8.0")
 
 
 class TestBand:

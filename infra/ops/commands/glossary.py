@@ -89,6 +89,8 @@ GLOSSARY = {
     "supervisor": "The program on a TPU slice that fetches what the slice should serve, starts vLLM and watches it. It goes "
     "back to the last good spec when a new one does not come up.",
     "tensor parallelism": "Several devices share one model: each holds a part of every layer. See serving.tensorParallelSize.",
+    "text only": "A server that takes no images, audio or video. On a GPU the towers for them are not loaded, which leaves "
+    "more memory for the KV cache. Write 0 for each kind. See serving.modalities.",
     "tight": "The verdict on a plan that may or may not fit: the known error of the prediction is larger than the memory that "
     "is left.",
     "time to first token": "How long a caller waits until the answer begins. The plan calls it `first token`.",
@@ -105,16 +107,19 @@ SYNONYMS = {
     "cost": "price",
     "first token": "time to first token",
     "fits": "verdict",
+    "half-width": "band",
     "holds": "capacity",
     "idle": "price",
     "cached": "cached prompt",
     "kv": "KV cache",
+    "lora": "adapter",
     "mixture of experts": "MoE",
     "multi-token prediction": "MTP",
     "perhaps": "tight",
     "pinned": "pin",
     "quotas": "quota",
     "recipes": "recipe",
+    "repack": "checkpoint",
     "scale to zero": "cold start",
     "slices": "slice",
     "specification": "spec",
@@ -123,6 +128,7 @@ SYNONYMS = {
     "start": "cold start",
     "tok/s": "speed",
     "tp": "tensor parallelism",
+    "third party": "checkpoint",
     "ttft": "time to first token",
 }
 """Other words, in lower case, for an entry of the glossary."""

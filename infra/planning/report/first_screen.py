@@ -39,17 +39,21 @@ _LABELS = 10
 
 def first_screen(plan: Plan, width: int) -> list[Text]:
     """Return the lines, none wider than `width`."""
-    lines = [*_filled("", f"{plan.stack}: {title(plan)}", width, indent=0), Text()]
-    for line in lines:
+    heading = _filled("", f"{plan.stack}: {title(plan)}", width, indent=0)
+    for line in heading:
         line.stylize("bold")
     if plan.refused:
-        return lines + _refused(plan, width, MOST_LINES_REFUSED - len(lines))
+        return [*heading, Text(), *_refused(plan, width, MOST_LINES_REFUSED - len(heading) - 1)]
     rows = [_filled(name, said, width, style) for name, said, style in _rows(plan)]
     steps = list(step_lines(plan, width))
-    room = MOST_LINES - len(lines) - sum(1 + step.plain.count("\n") for step in steps) - 1
+    room = MOST_LINES - len(heading) - 1 - sum(1 + step.plain.count("\n") for step in steps) - 1
     for number in reversed(range(len(rows))):  # what stands first counts most: it is shortened last
         if width >= COLUMNS and sum(map(len, rows)) + bool(plan.warnings) > room:
             rows[number] = _cut(rows[number], 1, width)
+    if width >= COLUMNS and sum(map(len, rows)) + bool(plan.warnings) > room:
+        room += len(heading) - 1
+        heading = _cut(heading, 1, width)
+    lines = [*heading, Text()]
     lines += [line for row in rows for line in row]
     lines += _warned(plan, width, room - sum(map(len, rows)))
     lines += _filled("More", f"--notes ({len(plan.notes)}), --command, --resources, --full; gemma4 explain WORD", width)

@@ -143,6 +143,8 @@ class TestWhatIsRefused:
         assert "adapter my-org/tone@main" in loose
         assert "with @ and a commit" in loose
         assert any("with @ and a commit" in note for note in plan({"tone": "my-org/tone"}).notes)
+        twice = str(plan({"tone": "my-org/tone", "alias": "my-org/tone"}, images__requirePinned=True).refusals[0])
+        assert twice.count("adapter my-org/tone@main") == 1
         assert not any("with @ and a commit" in note for note in plan({"tone": TONE}).notes)
         assert "adapter" not in str(plan({"tone": TONE}, images__requirePinned=True).refusals[0])
 

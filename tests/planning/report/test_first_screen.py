@@ -36,6 +36,12 @@ HARDEST: dict[str, dict[str, Any]] = {
     "a first row of two lines": {"stack": "v6e8", "serving.gpuMemoryUtilization": 0.98},
     "a remark on a long key": {"stack": "v6e4-31b", "probes.startup.initialDelaySeconds": 9},
     "large quotas to ask for": {"stack": "l4", "scaling.maxInstances": 100},
+    "a title of two lines and a remark beside a warning": {
+        "stack": "v6e4",
+        "tpu.zone": "asia-northeast1-b",
+        "probes.startup.initialDelaySeconds": 1859,
+        "scaling.cpu": 8,
+    },
 }
 
 
