@@ -168,6 +168,32 @@ class TestLifecycle:
             [request.body for request in google.requests if "addVersion" not in request.path]
         )
 
+    def test_adapters_are_copied_tried_and_leave_nothing(
+        self, tmp_path: Path, google: FakeGoogle, server: FakeVllm
+    ) -> None:
+        own = session(google)
+        own.post(Api.STORAGE, "b", {"name": "training", "location": "US-EAST4"}, project="demo-project")
+        before, adapters = google.leftovers(), {"tone": f"acme/tone-lora@{'a' * 40}", "style": "gs://training/style"}
+        stack = engine(tmp_path, google, "l4")
+        stack.configure({"gemma4:serving": {"adapters": adapters}})
+        serve(server, google, stack)
+        stack.up()
+        assert stack.outputs()["adapters"] == ["style", "tone"]
+        assert {f"acme/tone-lora/{'a' * 40}", "adapters/training/style"} <= {
+            name.rpartition("/")[0] for _, name in google.storage.contents
+        }
+        assert {"tone", "style"} <= {body["model"] for _, _, body in server.requests if body}
+        assert set(stack.up().summary) == QUIET
+
+        stack.configure({"gemma4:serving": {"adapters": {"tone": f"acme/tone-lora@{'b' * 40}"}}})
+        serve(server, google, stack)
+        stack.up()
+        assert len(revisions(google)) == 2, "another commit is another folder, so that the server starts anew"
+
+        stack.destroy()
+        assert google.leftovers() == before
+        assert google.unknown == []
+
     def test_a_member_taken_out_loses_its_grant_and_nobody_else_does(
         self, tmp_path: Path, google: FakeGoogle, server: FakeVllm
     ) -> None:

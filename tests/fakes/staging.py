@@ -6,16 +6,18 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from infra.planning.artifacts import MANIFEST, WeightSet
+from infra.planning.artifacts import MANIFEST, AdapterSet, WeightSet
 from tests.fakes.google import FakeGoogle
 from tests.fakes.google.jobs import Outcome
 
 FILES = {"config.json": "{}", "model.safetensors": "weights"}
 
 
-def stage_into(google: FakeGoogle, weights: Iterable[WeightSet]) -> Callable[[dict[str, Any], dict[str, Any]], Outcome]:
+def stage_into(
+    google: FakeGoogle, weights: Iterable[WeightSet], adapters: Iterable[AdapterSet] = ()
+) -> Callable[[dict[str, Any], dict[str, Any]], Outcome]:
     """An executor for `google.run.executor` that fills the folder which the job's arguments name."""
-    known = {checkpoint.hub_id for checkpoint in weights}
+    known = {checkpoint.hub_id for checkpoint in weights} | {adapter.source for adapter in adapters}
 
     def execute(_job: dict[str, Any], overrides: dict[str, Any]) -> Outcome:
         words = overrides["containerOverrides"][0]["args"]
@@ -29,7 +31,9 @@ def stage_into(google: FakeGoogle, weights: Iterable[WeightSet]) -> Callable[[di
         asked = given.get("--revision", "main")
         commit = asked if len(asked) == 40 else "0" * 40
         manifest = {"schema": 1, "repo": given["--repo"], "revision": commit, "bytes": sum(map(len, FILES.values()))}
-        google.storage.put_text(bucket, f"{prefix}/{MANIFEST}", json.dumps({**manifest, "files": rows}))
+        rank = given.get("--adapter-rank")
+        adapter = {"adapter": {"rank": int(rank)}} if rank else {}
+        google.storage.put_text(bucket, f"{prefix}/{MANIFEST}", json.dumps({**manifest, **adapter, "files": rows}))
         return Outcome(polls=2, log=[f"copied {given['--repo']}"])
 
     return execute

@@ -276,7 +276,7 @@ def _why_no_start(row: PublishedStart) -> str:
 
 def _warm(row: PublishedStart | PublishedRun) -> bool:
     """Return whether the compile cache was full already: a second start, or one that says so."""
-    return re.search(r"\b(second|warm)\b", f"{row.what} {row.note or ''}") is not None
+    return re.search(r"\b(second (start|boot|run)|warm(?![- ]?up))\b", f"{row.what} {row.note or ''}") is not None
 
 
 def _server_of_start(row: PublishedStart) -> Server | None:

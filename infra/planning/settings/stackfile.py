@@ -136,15 +136,22 @@ def parse_yaml(text: str) -> Any:
 
 def _as_pulumi_gives_them(config: Mapping[Any, Any]) -> dict[str, Any]:
     """Return `config:` as Pulumi hands it to the program: a key without a namespace belongs to the project, a scalar is
-    text."""
+    text, and the keys of groups are sorted, so that the program and `gemma4` give a server the same flags in one order."""
     given: dict[str, Any] = {}
     for key, value in config.items():
         name = str(key) if ":" in str(key) else f"{NAMESPACE}:{key}"
         if name in given:
             raise SettingsError.of(name, "is written twice, once without its namespace.", "One would win.", "Keep one.")
         scalar = str(value).lower() if isinstance(value, bool) else str(value)
-        given[name] = scalar if isinstance(value, bool | int | float) else value
+        given[name] = scalar if isinstance(value, bool | int | float) else _sorted(value)
     return given
+
+
+def _sorted(value: Any) -> Any:
+    """Return a value whose groups have their keys in order, at every depth."""
+    if isinstance(value, Mapping):
+        return {key: _sorted(inner) for key, inner in sorted(value.items(), key=lambda row: str(row[0]))}
+    return [_sorted(inner) for inner in value] if isinstance(value, list) else value
 
 
 class _StrictLoader(yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader):  # type: ignore[misc]

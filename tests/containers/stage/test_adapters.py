@@ -206,7 +206,7 @@ class TestABucketAsTheSource:
         assert place.stored("adapter_config.json") == ADAPTER["adapter_config.json"]
 
     def test_may_be_a_folder_that_another_copy_filled(self, place: Place) -> None:
-        place.storage.put(f"training/run 7/{MANIFEST}", b"{}")
+        place.storage.put("training/run 7/gemma4-manifest.json", b"{}")
         run = place.run(*ASKED)
         assert run.code == 0, run.text
         assert sorted(row["name"] for row in place.manifest["files"]) == [

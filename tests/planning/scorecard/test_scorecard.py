@@ -131,6 +131,18 @@ class TestPrediction:
         (mine,) = compared(hardware="mine", device_memory_gib=21.96).figures
         assert mine == compared().figures[0]
 
+    @pytest.mark.parametrize(
+        ("note", "warm"),
+        [
+            ("second start", True),
+            ("warm compile cache", True),
+            ("36 tokens per second", False),
+            ("measured after warm-up", False),
+        ],
+    )
+    def test_a_note_tells_a_start_that_finds_its_programs_compiled(self, note: str, warm: bool) -> None:
+        assert server_of_run(run_of(note=note)).compile_cache_warm is warm
+
     def test_given_weights_replace_the_count_on_each_device(self) -> None:
         budget = device_budget(server_of_run(run_of(weights_gib_given=5.5)))
         assert budget.weights == Band.exactly(5.5 * GIB)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from infra.errors import SettingsError
 from infra.ops.commands.explain import describe_setting
 from infra.ops.plan_inputs import parse_assignments
+from infra.planning.planner import make_plan
 from infra.planning.settings.declarations import Settings
 from infra.planning.settings.paths import known_paths, leaf_paths
 from infra.planning.settings.resolve import Origin, Resolved, laid_over, resolve
@@ -211,6 +212,20 @@ class TestAllWaysOfWritingMeanTheSame:
         write_stack(tmp_path, "model: gemma-4-31b-it\naccelerator: g4-8\ngcp:project: my-project")
         file = read_stack(tmp_path, "mine")
         assert (dict(file.settings), dict(file.gcp)) == (BARE, {"project": "my-project"})
+
+    def test_the_order_in_which_a_file_names_keys_changes_no_server(self, tmp_path: Path) -> None:
+        """Pulumi sorts the keys of an object before the program gets it; another order would be another specification."""
+        rows = ("tone: acme/tone", "style: acme/style"), ("--seed: 3", "--max-log-len: 10")
+
+        def argv(*, backwards: bool) -> tuple[str, ...]:
+            adapters, flags = (tuple(reversed(row)) if backwards else row for row in rows)
+            groups = f"serving: {{adapters: {{{', '.join(adapters)}}}}}\nvllmArgs: {{{', '.join(flags)}}}"
+            write_stack(tmp_path, f"model: gemma-4-12b-it\naccelerator: l4\n{groups}")
+            return make_plan("mine", read_stack(tmp_path, "mine").settings).command.argv
+
+        written = argv(backwards=False)
+        assert written == argv(backwards=True)
+        assert written.index("--max-log-len") < written.index("--seed")
 
     def test_the_namespaces_of_other_programs_are_left_alone(self, tmp_path: Path) -> None:
         write_stack(tmp_path, "aws:region: eu-west-1\npulumi:tags: {a: b}\ngcp:zone: us-east5-a", **PAIR)
