@@ -368,7 +368,9 @@ class ScoredRow(RowData):
     verdict_holds: bool | None = Field(
         description="false: `fits` and it died, or `refused` and it booted; null: no verdict or no outcome"
     )
-    reason: str = Field(description="why nothing is compared; empty where something is")
+    reason: str = Field(
+        description="why nothing is compared, or what of the row was not counted; empty where all of it was"
+    )
     further: list[ComparedFigureData] = Field(description="other figures of the same row")
 
 

@@ -45,13 +45,6 @@ ROWS: Mapping[str, tuple[Case, ...]] = {
         _file("text for a list of rows", ("speed",), '{"speed": "fast"}\n'),
         _file("a word for a row", ("memory-1",), '{"memory": ["fast"]}\n'),
         _row("a row without an id", "memory-1.id", left_out="id"),
-        _row("a key that rows do not have", "mine.max_modell_len", meant="max_model_len", max_modell_len=4096),
-        _row(
-            "a measured figure that rows do not have",
-            "mine.published.tokns",
-            meant="tokens",
-            published={"tokns": 723484},
-        ),
         _row("a model that the catalog lacks", "mine.model", model="gemma-4-e2b"),
         _row("a machine without its memory", "mine.device_memory_gib", hardware="my-card"),
         _row("a number in quotes in a row", "mine.max_model_len", max_model_len="8192"),

@@ -45,7 +45,10 @@ def _show(rows: Sequence[ComparedRow], whence: str) -> None:
         show(
             f"\n{counted(others, 'row')} on ROCm or XPU, of which nothing is claimed: by the hardware's name (mi…, rx…, arc…)."
         )
-    show(*(f"{row.id} not compared: {row.reason} ({described(row)})." for row in rows if row.reason))
+    show(
+        *(f"{row.id} not compared: {row.reason} ({described(row)})." for row in rows if row.reason and not row.figures)
+    )
+    show(*(f"{row.id} not counted: {row.reason}" for row in rows if row.reason and row.figures))
 
 
 def _verdicts(verdicts: VerdictScore) -> str:

@@ -41,11 +41,14 @@ TPU_LARGE_SEQS = 1024
 TPU_PROGRAMS_LARGE_BATCH = Band(3.3 * GIB, 4.0 * GIB, 4.65 * GIB)
 """With 1,024 sequences: 31B on v6e-8 asked for 1.50 GiB with 0.71 of 2.5 left at 0.92, and boots with 4.69 at 0.85."""
 
+LOGGED_ROUNDING_GIB = 0.01
+"""By how much a size that vLLM logged, with two decimals, may differ from the memory in use, GiB."""
+
 
 def loaded_weights(server: Server) -> Band:
     """Return the resident weights of one device, bytes, before anything is offloaded and without an assistant."""
     if server.logged_weights_gib is not None:
-        return Band.exactly(server.logged_weights_gib * GIB)
+        return Band.around(server.logged_weights_gib * GIB, LOGGED_ROUNDING_GIB / server.logged_weights_gib)
     down_on_tpu, up_on_tpu = TPU_WEIGHTS_ERROR
     if server.implementation.keeps_checkpoint_as_it_is:
         return Band.around(counted_on_tpu(server), down_on_tpu, error_up=up_on_tpu)

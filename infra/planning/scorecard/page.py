@@ -83,7 +83,7 @@ def _page(rows: Sequence[ComparedRow], written: dt.date) -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
     yield from ("", "## Not compared", "", "| row | what | why |", "|---|---|---|")
     for row in rows:
-        if row.reason:
+        if row.reason and not row.figures:
             yield f"| {row.id} | {described(row)} | {row.reason} |"
     yield from ("", _FORM)
 

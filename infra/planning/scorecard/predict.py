@@ -20,7 +20,14 @@ from infra.planning.memory.kv_cache import find_model
 from infra.planning.memory.verdict import Verdict, judge
 from infra.planning.performance.speed import SpeedModel
 from infra.planning.performance.startup import WeightPath, cached_engine_seconds, engine_stages, read_rate
-from infra.planning.scorecard.published_runs import FileRow, PublishedFigures, PublishedRun, PublishedStart, UnreadRow
+from infra.planning.scorecard.published_runs import (
+    FileRow,
+    PublishedFigures,
+    PublishedRun,
+    PublishedStart,
+    PublishedVerdict,
+    UnreadRow,
+)
 from infra.planning.server.implementations import implementation_of
 from infra.planning.server.server import Quantization, Server
 from infra.planning.units import Band
@@ -71,7 +78,7 @@ class ComparedRow:
     verdict: Verdict | None = None
     """What memory says, for rows of memory."""
     reason: str = ""
-    """Why nothing is compared; empty where something is."""
+    """Why nothing is compared, or what of the row was not counted; empty where all of it was."""
 
     @property
     def outcome(self) -> str | None:
@@ -91,6 +98,11 @@ def compare(name: str, row: FileRow) -> ComparedRow:
     """Return what is predicted for a row, beside what was published."""
     if isinstance(row, UnreadRow):
         return ComparedRow(name, row, reason=row.why)
+    compared = _compare_read(name, row)
+    return replace(compared, reason="; ".join(filter(None, (compared.reason, row.not_counted))))
+
+
+def _compare_read(name: str, row: PublishedRun | PublishedStart | PublishedVerdict) -> ComparedRow:
     if isinstance(row, PublishedStart):
         figures = tuple(_start_figures(row))
         return ComparedRow(name, row, figures, reason="" if figures else _why_no_start(row))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 from pydantic.fields import FieldInfo
 
 from infra.catalog import Device, catalog
@@ -31,10 +31,22 @@ SHIPPED = DATA / "published_runs.json"
 _MEASURED = ("memory", "speed", "first_token")
 """Kinds of rows with a machine, a model and flags."""
 _LISTS = (*_MEASURED, "start", "verdicts")
+_SPELLINGS: Mapping[str, Mapping[str, str]] = {
+    "quantization": {"fp8-dynamic": "fp8", "fp8_dynamic": "fp8", "int4": "w4a16", "int8": "w8a8"},
+    "kv_cache_dtype": {"bf16": "bfloat16", "fp16": "float16", "int8": "int8_per_token_head"},
+    "outcome": {"refused": "dies", "serves": "boots"},
+}
+"""Other words of reports for values that rows have."""
 
 
 class _FileRow(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False)
+    _not_counted: str = PrivateAttr("")
+
+    @property
+    def not_counted(self) -> str:
+        """Return what a row says under keys that rows do not have, in sentences; empty where there is none."""
+        return self._not_counted
 
 
 class PublishedFigures(_FileRow):
@@ -250,12 +262,41 @@ def _read_row(name: str, kind: str, row: Any) -> FileRow:
             kind, (Fault(name, f"is {_shown(row)}, not a row.", fix="Write an object with id, what, model, …"),)
         )
     form = _FORMS[kind]
+    said = _plain({"what": kind, **row} if form is PublishedRun else row)
     try:
-        read = form.model_validate({"what": kind, **row} if form is PublishedRun else row)
+        read = form.model_validate(said)
     except ValidationError as error:
-        return UnreadRow(kind, tuple(_faults(name, form, error)))
-    faults = tuple(_wanting(name, kind, read))
-    return UnreadRow(kind, faults) if faults else read
+        faults = list(_faults(name, form, error))
+        unknown = [detail["loc"] for detail in error.errors() if detail["type"] == "extra_forbidden"]
+        if len(unknown) < len(faults):
+            return UnreadRow(kind, tuple(faults))
+        read = form.model_validate(_without(said, unknown))
+        read._not_counted = "; ".join(f"{fault.key} {fault.fact.rstrip('.')}: {fault.fix}" for fault in faults)
+    faults = list(_wanting(name, kind, read))
+    return UnreadRow(kind, tuple(faults)) if faults else read
+
+
+def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row without keys that are null, whole numbers as such, and the words of `_SPELLINGS` as rows have them."""
+    plain: dict[str, Any] = {}
+    for key, value in row.items():
+        if isinstance(value, dict):
+            plain[key] = _plain(value)
+        elif value is not None:
+            whole = isinstance(value, float) and value.is_integer()
+            plain[key] = (
+                int(value) if whole else _SPELLINGS.get(key, {}).get(value, value) if isinstance(value, str) else value
+            )
+    return plain
+
+
+def _without(row: Mapping[str, Any], paths: list[tuple[int | str, ...]]) -> dict[str, Any]:
+    """Return a row without the keys at `paths`."""
+    return {
+        key: _without(value, [path[1:] for path in paths if path[0] == key]) if isinstance(value, dict) else value
+        for key, value in row.items()
+        if (key,) not in paths
+    }
 
 
 def _faults(name: str, form: type[BaseModel], error: ValidationError) -> Iterator[Fault]:

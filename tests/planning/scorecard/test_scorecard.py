@@ -76,8 +76,7 @@ class TestReading:
     @pytest.mark.parametrize(
         ("row", "key"),
         [
-            ({**MEMORY, "max_modell_len": 1}, "one.max_modell_len"),
-            ({**MEMORY, "published": {"tokns": 1}}, "one.published.tokns"),
+            ({**MEMORY, "published": {"tokns": 1}}, "one.published"),
             ({**MEMORY, "devices": 3}, "one.devices"),
             ({**MEMORY, "devices": "1"}, "one.devices"),
             ({**MEMORY, "model": "gemma-5"}, "one.model"),
@@ -101,15 +100,29 @@ class TestReading:
 
     def test_all_faults_of_a_file_are_named_at_once(self, tmp_path: Path) -> None:
         with pytest.raises(SettingsError) as raised:
-            written(tmp_path, [{**MEMORY, "x": 1, "y": 2}, {**SPEED, "z": 3}])
-        assert [fault.key for fault in raised.value.faults] == ["one.x", "one.y", "two.z"]
+            written(tmp_path, [{**MEMORY, "devices": 3, "vllm": "newest"}, {**SPEED, "running": "8", "x": 1}])
+        assert [fault.key for fault in raised.value.faults] == ["one.devices", "one.vllm", "two.running", "two.x"]
 
     def test_a_row_that_cannot_be_read_is_said_and_the_others_are_scored(self, tmp_path: Path) -> None:
-        rows = dict(written(tmp_path, [{**MEMORY, "x": 1}, SPEED, 7]))
+        rows = dict(written(tmp_path, [{**MEMORY, "vllm": "newest"}, SPEED, 7]))
         found = {name: compare(name, row) for name, row in rows.items()}
-        assert found["one"].reason == "one.x is not a key of such a row"
+        assert found["one"].reason == "one.vllm is 'newest', not a version"
         assert found["memory-2"].reason == "memory-2 is 7, not a row"
         assert [name for name, row in found.items() if row.figures] == ["two"]
+
+    def test_a_key_that_rows_do_not_have_is_said_and_the_rest_counts(self, tmp_path: Path) -> None:
+        more = {**MEMORY, "max_modell_len": 1, "published": {**MEMORY["published"], "tokns": 1}}
+        (name, row), (_, plain) = written(tmp_path, [more, MEMORY])
+        found = compare(name, row)
+        assert found.figures == compare(name, plain).figures != ()
+        assert "one.max_modell_len is not a key of such a row: Did you mean max_model_len?" in found.reason
+        assert "one.published.tokns is not a key" in found.reason
+
+    def test_what_tables_of_data_write_of_a_row_is_read(self, tmp_path: Path) -> None:
+        floats = {key: float(value) if isinstance(value, int) else value for key, value in MEMORY.items()}
+        spelled = {**floats, "block_size": None, "kv_cache_dtype": "bf16"}
+        (_, row), (_, plain) = written(tmp_path, [spelled, {**MEMORY, "kv_cache_dtype": "bfloat16"}])
+        assert row == plain
 
     def test_an_id_that_comes_again_is_told_apart(self, tmp_path: Path) -> None:
         assert [name for name, _ in written(tmp_path, [SPEED, SPEED])] == ["two", "two (2)"]
@@ -144,8 +157,8 @@ class TestPrediction:
         assert server_of_run(run_of(note=note)).compile_cache_warm is warm
 
     def test_given_weights_replace_the_count_on_each_device(self) -> None:
-        budget = device_budget(server_of_run(run_of(weights_gib_given=5.5)))
-        assert budget.weights == Band.exactly(5.5 * GIB)
+        weights = device_budget(server_of_run(run_of(weights_gib_given=5.5))).weights
+        assert (weights.low / GIB, weights.mid / GIB, weights.high / GIB) == pytest.approx((5.49, 5.5, 5.51))
 
     def test_given_weights_choose_the_format_that_a_rate_is_read_in(self) -> None:
         row = {**SPEED, "model": "gemma-4-26b-a4b-it", "weights_gib_given": 15.0}
