@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -153,7 +154,7 @@ def _weight_set(hub_id: str, revision: str | None, size: int) -> WeightSet:
 def _adapter_set(name: str, written: str, settings: Settings) -> AdapterSet:
     if not written.startswith("gs://"):
         source, _, revision = written.partition("@")
-        pinned = revision not in ("", "main")
+        pinned = re.fullmatch(r"[0-9a-f]{7,40}", revision) is not None  # a branch or a tag may move
         return AdapterSet(name, source, revision or "main", pinned, f"{source}/{revision or 'main'}")
     path = written.removeprefix("gs://")
     # In an existing bucket an adapter is read where it lies; into the stack's own it is copied.

@@ -136,7 +136,7 @@ def check_adapter(manifest: Mapping[str, Any], place: str, arguments: Sequence[s
     if asked is None:
         return
     adapter = manifest.get("adapter")
-    if not isinstance(adapter, Mapping) or "rank" not in adapter:
+    if not isinstance(adapter, Mapping) or not isinstance(adapter.get("rank"), int):
         raise GoogleError(
             f"{place} was not filled as a LoRA adapter, so whether the server can take it is unknown; fill it with "
             f"containers/weights/gemma4_stage and --adapter-rank {asked}, or write weights.source: bucket."

@@ -180,7 +180,12 @@ class TestWeightsCopy:
 
     @pytest.mark.parametrize(
         ("adapter", "words"),
-        [({"rank": 32}, "serving.adapterRank"), (None, "not filled as a LoRA adapter"), ({"rank": 16}, "")],
+        [
+            ({"rank": 32}, "serving.adapterRank"),
+            (None, "not filled as a LoRA adapter"),
+            ({"rank": "16"}, "not filled as a LoRA adapter"),
+            ({"rank": 16}, ""),
+        ],
     )
     def test_a_filled_folder_holds_an_adapter_of_the_rank_that_has_room(
         self, google: FakeGoogle, props: dict[str, Any], adapter: dict[str, int] | None, words: str

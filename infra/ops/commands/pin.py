@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
@@ -145,7 +146,7 @@ def _told(name: str, one: PinnedCheckpoint, folder: str | None) -> list[str]:
     ]
     if folder is not None:
         place = f"gs://BUCKET/{one.name}/{one.revision}"
-        lines.append(f"  copy it:     gcloud storage cp -r {folder.rstrip('/')}/* {place}/")
+        lines.append(f"  copy it:     gcloud storage cp -r {shlex.quote(folder.rstrip('/'))}/* {place}/")
         lines.append("  stack file:  gemma4:weights: {source: existing, bucket: BUCKET}")
     lines.append(f"  stack file:  gemma4:model: {model}")
     lines.append(f"               gemma4:checkpoint: {name.partition('@')[0]}")

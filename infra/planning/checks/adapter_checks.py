@@ -23,7 +23,7 @@ def check_adapters(settings: Settings, server: Server, adapters: tuple[AdapterSe
     refusals = [
         *_runtime_updates(settings),
         *_implementation(server),
-        *_sources(settings, adapters),
+        *_sources(settings, server, adapters),
         *_drafting(server),
     ]
     return Findings(tuple(refusals), (*_empty_slots(server), *_no_experts(server)))
@@ -73,7 +73,7 @@ def _implementation(server: Server) -> Iterator[Fault]:
         yield Fault("serving.adapters", fact, consequence, fix)
 
 
-def _sources(settings: Settings, adapters: tuple[AdapterSet, ...]) -> Iterator[Fault]:
+def _sources(settings: Settings, server: Server, adapters: tuple[AdapterSet, ...]) -> Iterator[Fault]:
     """Yield a refusal for each adapter that the server could not find where it looks for its weights."""
     weights = settings.weights
     if weights.access == "stream" and not weights.from_hub:
@@ -83,7 +83,10 @@ def _sources(settings: Settings, adapters: tuple[AdapterSet, ...]) -> Iterator[F
         )
     for one in adapters:
         key, in_bucket = f"serving.adapters.{one.name}", one.source.startswith("gs://")
-        if weights.from_hub and in_bucket:
+        if one.source.lower() == server.model.hub_id.lower():
+            fact = "names the repository of the model itself, which is no adapter."
+            yield Fault(key, fact, "The copy of the weights would fail.", "Name the repository of a LoRA adapter.")
+        elif weights.from_hub and in_bucket:
             fact = "is in a bucket, and weights.source: huggingface reads none."
             fix = "Write weights.source: bucket, or name a repository."
             yield Fault(key, fact, "The server would stop at this adapter.", fix)

@@ -119,6 +119,10 @@ class TestWhatIsRefused:
         assert refused("serving.adapters.tone", {"tone": "gs://other-bucket/tone"}, **existing)
         assert not plan({"tone": "gs://my-bucket/tone"}, **existing).refusals
 
+    def test_the_repository_of_the_model_itself(self) -> None:
+        own = plan({}).model.hub_id
+        assert "no adapter" in refused("serving.adapters.tone", {"tone": f"{own}@{COMMIT}"})
+
     def test_too_small_a_step_for_drafts_of_all_requests(self) -> None:
         drafts: dict[str, Any] = {
             "serving__speculation__method": "ngram",
@@ -145,6 +149,7 @@ class TestWhatIsRefused:
         assert any("with @ and a commit" in note for note in plan({"tone": "my-org/tone"}).notes)
         twice = str(plan({"tone": "my-org/tone", "alias": "my-org/tone"}, images__requirePinned=True).refusals[0])
         assert twice.count("adapter my-org/tone@main") == 1
+        assert "adapter my-org/tone@v1" in str(plan({"tone": "my-org/tone@v1"}, images__requirePinned=True).refusals[0])
         assert not any("with @ and a commit" in note for note in plan({"tone": TONE}).notes)
         assert "adapter" not in str(plan({"tone": TONE}, images__requirePinned=True).refusals[0])
 
