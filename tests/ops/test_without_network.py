@@ -47,4 +47,6 @@ class TestWithoutANetwork:
         monkeypatch.delenv("GOOGLE_CLOUD_PROJECT")
         for words in (["zones"], ["tpu", "ended"]):
             assert run(words) == 1
-            assert "name a stack whose file has gcp:project" in capsys.readouterr().err
+            said = capsys.readouterr().err
+            assert "Set GOOGLE_CLOUD_PROJECT" in said
+            assert "stack file that has gcp:project" in said
