@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from infra.planning.units import Band, read_predicted, read_rate
+
 
 @dataclass(frozen=True)
 class WrittenNeed:
@@ -104,7 +106,7 @@ def _row(number: int, row: dict[str, Any]) -> str:
     quality = row["quality"]
     copies = f"{row['replicas']} × " if row["replicas"] > 1 else ""
     score = f"{quality['percent']:.1f}{'' if quality['ownScore'] else '~'}"
-    speed = f"≈ {row['tokensPerSecondEach']['mid']:.0f}"
+    speed = read_predicted(Band(**row["tokensPerSecondEach"]), read_rate, brief=True)
     cells = (
         str(number),
         row["model"],
