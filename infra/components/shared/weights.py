@@ -78,40 +78,30 @@ class Weights(pulumi.ComponentResource):
             )
             self.bucket = bucket.name
             job, waits = self._job(plan.staging, stage)
-        copies = [
-            WeightsCopy(
-                f"{name}-copy-{number}",
+
+        def copied(part: str, folder: WeightSet | AdapterSet, repository: str, arguments: list[str]) -> WeightsCopy:
+            return WeightsCopy(
+                f"{name}-{part}",
                 WeightsCopyArgs(
                     project=plan.names.project,
                     region=plan.region,
                     bucket=self.bucket,
-                    prefix=weights.prefix,
-                    repository=weights.hub_id,
-                    revision=weights.revision,
+                    prefix=folder.prefix,
+                    repository=repository,
+                    revision=folder.revision,
                     job="" if job is None else job.name,
-                    arguments=[] if job is None else stage_arguments(plan, weights),
+                    arguments=arguments,
                     program_hash="" if job is None else hashlib.sha256(stage).hexdigest()[:12],
                 ),
                 opts=pulumi.ResourceOptions(parent=self, depends_on=waits),
             )
+
+        copies = [
+            copied(f"copy-{number}", weights, weights.hub_id, [] if job is None else stage_arguments(plan, weights))
             for number, weights in enumerate(plan.weights)
         ]
         copies += [
-            WeightsCopy(
-                f"{name}-adapter-{adapter.name}",
-                WeightsCopyArgs(
-                    project=plan.names.project,
-                    region=plan.region,
-                    bucket=self.bucket,
-                    prefix=adapter.prefix,
-                    repository=adapter.source,
-                    revision=adapter.revision,
-                    job="" if job is None else job.name,
-                    arguments=adapter_arguments(plan, adapter),
-                    program_hash="" if job is None else hashlib.sha256(stage).hexdigest()[:12],
-                ),
-                opts=pulumi.ResourceOptions(parent=self, depends_on=waits),
-            )
+            copied(f"adapter-{adapter.name}", adapter, adapter.source, adapter_arguments(plan, adapter))
             # Two names may have one source: two copies into one folder would stop each other.
             for adapter in {one.prefix: one for one in reversed(plan.adapters)}.values()
         ]
