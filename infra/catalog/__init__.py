@@ -13,6 +13,7 @@ from infra.catalog.loader import Catalog, catalog
 from infra.catalog.lock import Lock, write_lock
 from infra.catalog.schema import (
     BF16_BYTES,
+    FLOAT32_BYTES,
     GIB,
     Accelerator,
     Architecture,
@@ -46,6 +47,7 @@ from infra.catalog.schema import (
 
 __all__ = [
     "BF16_BYTES",
+    "FLOAT32_BYTES",
     "GIB",
     "Accelerator",
     "Architecture",

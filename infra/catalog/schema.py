@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict
 GIB = 1024**3
 BF16_BYTES = 2
 """Bytes of a bfloat16 number."""
+FLOAT32_BYTES = 4
 
 Modality = Literal["image", "audio", "video"]
 Profile = Literal["latency", "balanced", "throughput"]

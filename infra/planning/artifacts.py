@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from infra.catalog import Accelerator, Assistant, Catalog
 from infra.image_names import DOCKER_HUB, parse_image_name
-from infra.planning.checkpoint import ServedCheckpoint
+from infra.planning.checkpoint import BUCKET_SCHEME, ServedCheckpoint
 from infra.planning.names import Names
 from infra.planning.server.implementations import implementation_of
 from infra.planning.settings.declarations import Settings
@@ -84,7 +84,9 @@ class AdapterSet:
     @property
     def source_bucket(self) -> str:
         """The bucket that holds the source; empty for a repository."""
-        return self.source.removeprefix("gs://").partition("/")[0] if self.source.startswith("gs://") else ""
+        return (
+            self.source.removeprefix(BUCKET_SCHEME).partition("/")[0] if self.source.startswith(BUCKET_SCHEME) else ""
+        )
 
 
 def images_of(
@@ -152,11 +154,11 @@ def _weight_set(hub_id: str, revision: str | None, size: int) -> WeightSet:
 
 
 def _adapter_set(name: str, written: str, settings: Settings) -> AdapterSet:
-    if not written.startswith("gs://"):
+    if not written.startswith(BUCKET_SCHEME):
         source, _, revision = written.partition("@")
         pinned = re.fullmatch(r"[0-9a-f]{7,40}", revision) is not None  # a branch or a tag may move
         return AdapterSet(name, source, revision or "main", pinned, f"{source}/{revision or 'main'}")
-    path = written.removeprefix("gs://")
+    path = written.removeprefix(BUCKET_SCHEME)
     # In an existing bucket an adapter is read where it lies; into the stack's own it is copied.
     read_there = settings.weights.source == "existing" and path.startswith(f"{settings.weights.bucket}/")
     return AdapterSet(name, written, "", True, path.partition("/")[2] if read_there else f"adapters/{path}")

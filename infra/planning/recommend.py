@@ -110,12 +110,13 @@ def _best(need: Need, model: Model, accelerator: Accelerator, facts: Catalog) ->
     short = _Short("")
     found: list[Candidate] = []
 
-    def tried(variants: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-        """Try variants until one cannot be bettered, and yield those that can be loaded."""
+    def tried(variants: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """Try variants until one cannot be bettered, and return those that can be loaded."""
         nonlocal short
+        loaded = []
         for changes in variants:
             if _unbeatable(need, found):
-                return
+                break
             plan = _planned(model, accelerator, changes, facts)
             if plan.refused:
                 short = _Short("too large or not to be loaded there", short.most_users)
@@ -125,16 +126,16 @@ def _best(need: Need, model: Model, accelerator: Accelerator, facts: Catalog) ->
                 short = _Short(one.reason, max(short.most_users, one.most_users))
             else:
                 found.append(one)
-            yield changes
+            loaded.append(changes)
+        return loaded
 
     plain = _plain_variants(need, model, accelerator, facts)
-    loaded = list(tried(plain))
+    loadable = tried(plain)
     if accelerator.device is GAIN_MEASURED_ON and facts.assistant_of(model.id) is not None:
-        list(
-            tried({**changes, **_MTP} for changes in loaded)
-        )  # a drafter needs memory too, so only where the model loads
+        # A drafter needs memory too, so only where the model loads.
+        tried({**changes, **_MTP} for changes in loadable)
     if not need.images and all(doubt_about(one, need) for one in found):
-        list(tried({**changes, **_TEXT_ONLY} for changes in reversed(plain)))
+        tried({**changes, **_TEXT_ONLY} for changes in reversed(plain))
     return min(found, key=lambda one: _preference(need, one), default=short)
 
 

@@ -15,7 +15,6 @@ from infra.catalog.file_reader import DATA
 from infra.errors import Gemma4Error, GoogleError, SettingsError
 from infra.google.upstream_versions import image_digest, model_revision
 from infra.ops.pinning.pin_checkpoint import (
-    BUCKET_SCHEME,
     is_checkpoint,
     pin_from_bucket,
     pin_from_folder,
@@ -23,6 +22,7 @@ from infra.ops.pinning.pin_checkpoint import (
 )
 from infra.ops.plan_inputs import project_root
 from infra.ops.terminal.json_output import print_json
+from infra.planning.checkpoint import BUCKET_SCHEME
 from infra.planning.settings.stackfile import StackFile, read_stack, stack_names
 from infra.planning.units import counted
 

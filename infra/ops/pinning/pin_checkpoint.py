@@ -21,10 +21,10 @@ from infra.ops.pinning.checkpoint_sources import BucketSource, CheckpointSource,
 from infra.ops.pinning.count_checkpoint import count_checkpoint
 from infra.ops.pinning.folder_manifest import write_manifest
 from infra.planning.artifacts import MANIFEST
+from infra.planning.checkpoint import BUCKET_SCHEME
 from infra.planning.settings.declarations import CHECKPOINT
 from infra.planning.settings.stackfile import StackFile
 
-BUCKET_SCHEME = "gs://"
 _MOST_MANIFEST_BYTES = 4 * 1024**2
 
 

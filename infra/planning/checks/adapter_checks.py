@@ -82,7 +82,7 @@ def _sources(settings: Settings, server: Server, adapters: tuple[AdapterSet, ...
             "weights.access", fact, "The server would stop at the first adapter.", "Write weights.access: mount."
         )
     for one in adapters:
-        key, in_bucket = f"serving.adapters.{one.name}", one.source.startswith("gs://")
+        key, in_bucket = f"serving.adapters.{one.name}", bool(one.source_bucket)
         if one.source.lower() == server.model.hub_id.lower():
             fact = "names the repository of the model itself, which is no adapter."
             yield Fault(key, fact, "The copy of the weights would fail.", "Name the repository of a LoRA adapter.")

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from infra.catalog import BF16_BYTES, GIB, VisionTower
-from infra.planning.memory.kv_blocks import minor_version
+from infra.catalog import BF16_BYTES, FLOAT32_BYTES, GIB, VisionTower
+from infra.planning.memory.kv_blocks import counted_minor
 from infra.planning.server.server import VIDEO_TOKENS, Server
 from infra.planning.units import Band
 
 MIB = 1024**2
-FLOAT32_BYTES = 4
 
 NON_TORCH = 0.15 * GIB
 """Kernels and handles that appear outside PyTorch's allocator. A fit: 0.1 to 0.2 GiB are left of boots on L4 and T4, 0.25
@@ -63,7 +62,7 @@ def start_up_of(server: Server, *, older_runner: bool = False) -> StartUp:
     Model Runner V2 serves dense models since 0.25 and mixtures of experts since 0.29; n-gram drafts keep the older runner
     until 0.31. It ran no encoder until 0.26, and estimates CUDA graphs since 0.29; the older runner does so since 0.21.
     """
-    minor = minor_version(server.vllm_version)
+    minor = counted_minor(server.vllm_version)
     new = minor >= (29 if server.mixture else 25) and not (server.speculation == "ngram" and minor <= 31)
     new = new and not older_runner
     return StartUp(

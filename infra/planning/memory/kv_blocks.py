@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 
 from infra.catalog import Architecture
+from infra.catalog.versions import minor_version
 from infra.errors import SettingsError
 from infra.planning.server.implementations import TPU_INFERENCE, Implementation
 
@@ -200,11 +201,9 @@ def _power_of_two(value: int) -> int:
     return 1 << (value - 1).bit_length()
 
 
-def minor_version(version: str) -> int:
+def counted_minor(version: str) -> int:
     """Return the minor number of a version of vLLM, or the nearest whose planner is known. Raises SettingsError."""
-    match = re.match(r"v?(\d+)\.(\d+)", version.strip())
-    if match is None:
+    if re.match(r"v?\d+\.\d+", version.strip()) is None:
         fix = "Write it like 0.32.0 or 0.26.1rc1."
         raise SettingsError.of("images.serving", f"{version!r} is not a version of vLLM.", fix=fix)
-    major, minor = int(match[1]), int(match[2])
-    return NEWEST if major else min(max(minor, OLDEST), NEWEST)
+    return min(max(minor_version(version), OLDEST), NEWEST)

@@ -18,8 +18,8 @@ from infra.planning.memory.kv_blocks import (
     TPU_USUAL_SEQS,
     KvGeometry,
     StoredType,
+    counted_minor,
     gpu_geometry,
-    minor_version,
     stored_type,
     tpu_geometry,
     tpu_page_size,
@@ -99,7 +99,7 @@ def kv_capacity(
     architecture = catalog().architectures[find_model(model).architecture]
     if fault := tensor_parallel_fault(architecture, tp):
         raise SettingsError([fault])
-    implementation, minor = IMPLEMENTATIONS[Device(backend)], minor_version(vllm_version)
+    implementation, minor = IMPLEMENTATIONS[Device(backend)], counted_minor(vllm_version)
     planner = _KvPlanner(
         architecture=architecture,
         implementation=implementation,

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from infra.catalog import BF16_BYTES, GIB, Device, catalog
+from infra.catalog import BF16_BYTES, FLOAT32_BYTES, GIB, Device, catalog
 from infra.planning.server.server import Server
 
 Bound = Literal["bandwidth", "compute", "pcie", "launch", "sampling"]
@@ -80,7 +80,6 @@ DECODE_FLOPS_SHARE = 0.6
 """Share of the dense bf16 peak that a large decode batch reaches (fitted)."""
 FITTED_HOST_RATE = 12.23e9
 """Bytes/s of offloaded weights to an L4: 31B QAT decodes 2.0 tok/s with 5 GiB offloaded and 0.8 with 14 (fitted)."""
-FLOAT32_BYTES = 4
 FREE_SAMPLED_ROWS: Mapping[Device, int] = {Device.GPU: 1, Device.TPU: 8}
 """Requests whose sampling is within the fixed costs: a TPU always samples 8 rows (MIN_NUM_SEQS in its runner)."""
 

@@ -28,8 +28,9 @@ from infra.planning.scorecard.published_runs import (
     PublishedVerdict,
     UnreadRow,
 )
+from infra.planning.server.command import DECODER_CLASS
 from infra.planning.server.implementations import implementation_of
-from infra.planning.server.server import Quantization, Server
+from infra.planning.server.server import Quantization, Server, usual_drafts
 from infra.planning.units import Band
 
 USUAL_LENGTH, USUAL_SEQS = 8192, 256
@@ -121,9 +122,6 @@ def server_of_run(row: PublishedRun) -> Server:
     model, quantization = _weights_of_run(row)
     accelerator = _machine_of_run(row)
     can = implementation_of(accelerator)
-    batched = next(tokens for least, tokens in reversed(can.batched_tokens) if accelerator.device_memory_gib >= least)
-    assistant = catalog().assistant_of(model.id)
-    drafts = {"none": 0, "ngram": 3, "mtp": assistant.speculative_tokens if assistant else 4}
     method = row.speculation or "none"
     length = max(USUAL_LENGTH, (row.prompt_tokens or 0) + (row.output_tokens or 0))
     server = Server(
@@ -134,17 +132,17 @@ def server_of_run(row: PublishedRun) -> Server:
         tensor_parallel=row.devices,
         max_model_len=row.max_model_len or length,
         max_num_seqs=row.max_num_seqs or max(USUAL_SEQS, row.running or 1),
-        max_num_batched_tokens=row.max_num_batched_tokens or batched,
+        max_num_batched_tokens=row.max_num_batched_tokens or can.usual_batched_tokens(accelerator.device_memory_gib),
         gpu_memory_utilization=row.gpu_memory_utilization or 0.9,
         async_scheduling=can.overlaps_scheduling if row.async_scheduling is None else row.async_scheduling,
         kv_cache_dtype=row.kv_cache_dtype or "auto",
         block_size=row.block_size,
         quantization=quantization,
         speculation=method,
-        speculative_tokens=row.speculative_tokens or drafts[method],
+        speculative_tokens=row.speculative_tokens or usual_drafts(method, catalog().assistant_of(model.id)),
         cpu_offload_gib=row.cpu_offload_gib or 0.0,
         enforce_eager=bool(row.enforce_eager),
-        text_only=bool(row.text_only) or "Gemma4ForCausalLM" in (row.note or ""),
+        text_only=bool(row.text_only) or DECODER_CLASS in (row.note or ""),
         compile_cache_warm=_warm(row),
     )
     if row.weights_gib_given is None:

@@ -70,6 +70,10 @@ class Implementation:
     env: Mapping[str, str] = field(hash=False)
     """Environment variables of the server."""
 
+    def usual_batched_tokens(self, device_memory_gib: float) -> int:
+        """Return the default of --max-num-batched-tokens on devices of that memory."""
+        return next(tokens for least, tokens in reversed(self.batched_tokens) if device_memory_gib >= least)
+
     def can_overlap(self, speculation: str, vllm_version: str) -> bool:
         """Return whether --async-scheduling may be on with a method of speculation."""
         since = self.overlaps_ngram_since

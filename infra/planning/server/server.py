@@ -140,6 +140,11 @@ class Server:
         return max(STREAMER_BYTES, self.largest_tensor_bytes)
 
 
+def usual_drafts(method: str, assistant: Assistant | None) -> int:
+    """Return how many tokens a step drafts where nobody says it: with an MTP drafter as many as its recipe has."""
+    return {"none": 0, "ngram": 3, "mtp": assistant.speculative_tokens if assistant else 4}[method]
+
+
 def server_of(
     settings: Settings,
     model: Model,
@@ -153,11 +158,8 @@ def server_of(
     """Resolve the defaults of `settings`. A max_num_seqs that nobody set is 1 here: the planner chooses it by speed."""
     serving, modalities = settings.serving, settings.serving.modalities
     method = serving.speculation.method
-    drafts = {"none": 0, "ngram": 3, "mtp": assistant.speculative_tokens if assistant else 4}[method]
     implementation = implementation_of(accelerator)
-    batched = next(
-        tokens for least, tokens in reversed(implementation.batched_tokens) if accelerator.device_memory_gib >= least
-    )
+    batched = implementation.usual_batched_tokens(accelerator.device_memory_gib)
     if modalities.video:
         batched = max(batched, VIDEO_TOKENS)
     overlapping = implementation.overlaps_scheduling if serving.async_scheduling is None else serving.async_scheduling
@@ -177,7 +179,7 @@ def server_of(
         block_size=serving.block_size,
         quantization=serving.quantization,
         speculation=method,
-        speculative_tokens=serving.speculation.tokens or drafts,
+        speculative_tokens=serving.speculation.tokens or usual_drafts(method, assistant),
         cpu_offload_gib=serving.cpu_offload_gb,
         enforce_eager=serving.enforce_eager,
         adapters=len(serving.adapters),
