@@ -9,6 +9,7 @@ Each room imports only from the rooms above it in this list:
 `providers`    dynamic Pulumi resources, for what the gcp provider cannot do
 `components`   a Plan as Pulumi resources; they decide nothing
 `config`, `stack`   what `pulumi up` runs: read the configuration, plan, deploy
+`benchmark`    what is stored of a benchmark, and what is computed from it
 `ops`          the `gemma4` command
 """
 
