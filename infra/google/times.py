@@ -1,8 +1,8 @@
-"""Reads the times that Google writes: RFC 3339 timestamps, and durations such as `14400s`."""
+"""Reads and writes times as Google does: RFC 3339 timestamps, and durations such as `14400s`."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 
 def timestamp_s(text: str) -> float | None:
@@ -11,6 +11,11 @@ def timestamp_s(text: str) -> float | None:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:
         return None
+
+
+def moment(seconds_since_1970: float) -> str:
+    """Return a time as RFC 3339 in UTC, to the second."""
+    return datetime.fromtimestamp(round(seconds_since_1970), UTC).isoformat().replace("+00:00", "Z")
 
 
 def duration_s(text: str) -> float | None:

@@ -6,13 +6,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 from infra.errors import GoogleError
 from infra.google.session import GoogleSession
 from infra.google.slice_records import is_expired, is_owned, request_end, run_end
-from infra.google.times import duration_s, timestamp_s
+from infra.google.times import duration_s, moment, timestamp_s
 from infra.google.tpu_types import Provisioning, QueuedResource
 from infra.google.tpu_zone import TpuZone
 from infra.ops.tpu.next_step import with_next_step
@@ -53,11 +52,6 @@ def read_report(attributes: Mapping[str, str], now: float) -> SupervisorReport:
         at=at,
         age_s=_age_s(at, now),
     )
-
-
-def moment(seconds_since_1970: float) -> str:
-    """Return a time as RFC 3339 in UTC, to the second."""
-    return datetime.fromtimestamp(round(seconds_since_1970), UTC).isoformat().replace("+00:00", "Z")
 
 
 def _read_slice(zone: TpuZone, plan: Plan, slices: SlicesPlan, name: str) -> SliceStatus:

@@ -21,6 +21,7 @@ from tests.fakes.google.product import Product
 from tests.fakes.google.secret_manager import SecretManager
 from tests.fakes.google.services import CloudQuotas, ServiceUsage
 from tests.fakes.google.storage import Storage
+from tests.fakes.google.time_series import TimeSeries
 from tests.fakes.google.tpu import Tpu
 from tests.fakes.google.uploads import Uploads
 from tests.fakes.google.watch import Logging, Monitoring
@@ -80,6 +81,7 @@ class FakeGoogle:
         self.artifactregistry = ArtifactRegistry(self.world)
         self.compute = Compute(self.world)
         self.serviceusage, self.cloudquotas = ServiceUsage(self.world), CloudQuotas(self.world)
+        self.time_series = TimeSeries(self.world)  # before `monitoring`, which would take it for a collection
         self.monitoring = Monitoring(self.world)
         self.tpu = Tpu(self.world)
         self.products: list[Product] = [one for one in vars(self).values() if isinstance(one, Product)]

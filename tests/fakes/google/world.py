@@ -42,6 +42,10 @@ class World:
         moment = datetime.fromtimestamp(self.clock() + seconds_from_now, UTC).replace(microsecond=0)
         return moment.isoformat().replace("+00:00", "Z")
 
+    def stamp(self, seconds_since_1970: float) -> str:
+        """RFC 3339 of a moment."""
+        return datetime.fromtimestamp(seconds_since_1970, UTC).isoformat().replace("+00:00", "Z")
+
     def etag(self) -> str:
         return f"etag-{self.serial():06d}"
 
