@@ -177,7 +177,7 @@ def serve(server: FakeVllm, google: FakeGoogle, stack: Engine) -> None:
     """Let the server be what the stack as configured plans, and the bucket have what it reads."""
     plan = stack.plan()
     server.model, server.spec_hash = plan.model.hub_id, plan.command.spec_hash
-    server.max_model_len, server.kv_tokens = plan.server.max_model_len, plan.capacity.tokens
+    server.max_model_len, server.metrics.kv_tokens = plan.server.max_model_len, plan.capacity.tokens
     google.run.serve_at(server.url)
     server.adapters = {one.name: f"I am {one.name}." for one in plan.adapters}
     google.run.executor = stage_into(google, plan.weights, plan.adapters)

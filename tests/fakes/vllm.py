@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
 from tests.fakes.vllm_http import Cut, Reply, server_at
+from tests.fakes.vllm_metrics import FakeMetrics
 
 Mode = Literal[
     "normal",
@@ -63,7 +64,8 @@ class FakeVllm:
         self.old_listings_left = 0
         """How many more times /v1/models lists another specification's hash; -1: always."""
         self.version: str | None = "0.32.0"
-        self.kv_tokens: int | None = 30_000
+        self.metrics = FakeMetrics()
+        """What /metrics says; no request changes it by itself."""
         self.token_pause_s = 0.0
         self.lets_in: Callable[[str], bool] = lambda _: True
         """Whether Cloud Run's front end takes an identity token."""
@@ -126,7 +128,7 @@ class FakeVllm:
         if path == "/version" and self.version is not None:
             return Reply(200, {"version": self.version})
         if path == "/metrics":
-            return Reply(200, self._metrics())
+            return Reply(200, self.metrics.text(self.model))
         if path == "/v1/models":
             rows = [self._row(name) for name in self._names()]
             rows += [{**self._row(name), "parent": self.model, "max_model_len": None} for name in self.adapters]
@@ -204,20 +206,6 @@ class FakeVllm:
         else:
             yield _event({"choices": [], "usage": usage})
         yield "data: [DONE]\n\n"
-
-    def _metrics(self) -> str:
-        size = "" if self.kv_tokens is None else f',kv_cache_size_tokens="{self.kv_tokens}"'
-        labels = f'block_size="16",cache_dtype="auto",engine="0",num_gpu_blocks="1024"{size}'
-        return (
-            "# HELP vllm:cache_config_info Information of the LLMEngine CacheConfig\n"
-            "# TYPE vllm:cache_config_info gauge\n"
-            f"vllm:cache_config_info{{{labels}}} 1.0\n"
-            f'vllm:num_requests_running{{engine="0",model_name="{self.model}"}} 0.0\n'
-            f'vllm:prompt_tokens_total{{engine="0",model_name="{self.model}"}} 139.0\n'
-            f'vllm:request_success_total{{engine="0",finished_reason="stop",model_name="{self.model}"}} 3.0\n'
-            f'vllm:request_success_total{{engine="0",finished_reason="length",model_name="{self.model}"}} 4.0\n'
-            f'vllm:prompt_tokens_created{{engine="0",model_name="{self.model}"}} 1.795e+09\n'
-        )
 
 
 def _event(payload: Mapping[str, Any]) -> str:

@@ -120,13 +120,13 @@ class TestARightServerPasses:
         assert any("without text" in note for note in check(server, tools=False, reasoning=False).notes)
 
     def test_with_a_note_where_the_cache_is_not_as_predicted(self, server: FakeVllm) -> None:
-        server.kv_tokens = 20_000
+        server.metrics.kv_tokens = 20_000
         assert check(server).notes == (
             "the KV cache holds 20,000 tokens, less than the 30,000 predicted (28,000 to 32,000)",
         )
 
     def test_with_a_note_where_it_does_not_say_its_cache_or_version(self, server: FakeVllm) -> None:
-        server.kv_tokens, server.version = None, None
+        server.metrics.kv_tokens, server.version = None, None
         result = check(server)
         assert (result.kv_tokens, result.vllm_version) == (None, "")
         assert [note.split(" is unknown")[0] for note in result.notes] == ["vLLM's version", "the KV cache's size"]
