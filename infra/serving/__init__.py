@@ -1,7 +1,7 @@
 """What this program asks of a running vLLM server, without Google Cloud and without Pulumi. Read in this order:
 
-`client` (one request at a time) with `stream`, `metrics` and `server_errors`; `load` (what `/metrics` says of the work) with
-`histogram`; `expectation` (what a check expects and what it finds); `check` (the serving check from beginning to end) with
-`readiness`, `check_stages`, `measure` and `samples`; `diagnosis` (from an answer and a log to the likely cause and the fix),
-and `loading_log` (what a starting server is doing).
+`client` (one request at a time) with `chat_answer`, `stream`, `metrics` and `server_errors`, and `message_parts` (images and
+sounds of a message); `load` (what `/metrics` says of the work) with `histogram`; `expectation` (what a check expects and what
+it finds); `check` (the serving check from beginning to end) with `readiness`, `check_stages`, `measure` and `samples`;
+`diagnosis` (from an answer and a log to the likely cause and the fix), and `loading_log` (what a starting server is doing).
 """

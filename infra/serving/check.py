@@ -15,7 +15,8 @@ from typing import TypeVar
 
 from infra.errors import Gemma4Error, ServingError
 from infra.serving import check_stages, measure, samples
-from infra.serving.client import ChatAnswer, ChatRequest, ServingClient
+from infra.serving.chat_answer import ChatAnswer
+from infra.serving.client import ChatRequest, ServingClient
 from infra.serving.diagnosis import check_failure, quoted_log
 from infra.serving.expectation import CheckExpectation, CheckResult
 from infra.serving.readiness import MODELS, READY, ReadinessWait

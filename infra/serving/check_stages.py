@@ -13,7 +13,8 @@ from dataclasses import replace
 from typing import Any
 
 from infra.errors import ServingError
-from infra.serving.client import ChatAnswer, ChatRequest
+from infra.serving.chat_answer import ChatAnswer
+from infra.serving.client import ChatRequest
 from infra.serving.server_errors import AnswerError, FailureKind, cleaned
 
 Ask = Callable[[ChatRequest], ChatAnswer]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from infra.errors import ServingError
+from infra.serving.chat_answer import ChatAnswer
 from infra.serving.metrics import Metrics
 from infra.serving.server_errors import AnswerError, FailureKind, cleaned, refused, unanswered
 from infra.serving.stream import ChatStream
@@ -49,11 +50,14 @@ class ServedModel:
 
 @dataclass(frozen=True)
 class ChatRequest:
-    """One chat completion. `extra` holds further fields, OpenAI's or vLLM's own (`ignore_eos`, `min_tokens`, …)."""
+    """One chat completion. `extra` holds further fields, OpenAI's or vLLM's own (`ignore_eos`, `min_tokens`, …).
+
+    Without `max_tokens` an answer may fill what the prompt leaves of the context.
+    """
 
     model: str
     messages: Sequence[Message]
-    max_tokens: int
+    max_tokens: int | None
     temperature: float | None = None
     tools: Sequence[Mapping[str, Any]] = ()
     tool_choice: str | Mapping[str, Any] | None = None
@@ -61,7 +65,9 @@ class ChatRequest:
 
     def body(self) -> dict[str, Any]:
         """Return the request body of OpenAI's API; fields that were not given are left out."""
-        body: dict[str, Any] = {"model": self.model, "messages": list(self.messages), "max_tokens": self.max_tokens}
+        body: dict[str, Any] = {"model": self.model, "messages": list(self.messages)}
+        if self.max_tokens is not None:
+            body["max_tokens"] = self.max_tokens
         if self.temperature is not None:
             body["temperature"] = self.temperature
         if self.tools:
@@ -69,25 +75,6 @@ class ChatRequest:
         if self.tool_choice is not None:
             body["tool_choice"] = self.tool_choice
         return body | dict(self.extra)
-
-
-@dataclass(frozen=True)
-class ToolCall:
-    """A tool call that the server parsed from the model's answer; `arguments` should be a JSON object."""
-
-    name: str
-    arguments: str
-
-
-@dataclass(frozen=True)
-class ChatAnswer:
-    """A whole answer. vLLM's reasoning parser separates `reasoning` from `content`."""
-
-    content: str
-    reasoning: str
-    tool_calls: tuple[ToolCall, ...]
-    prompt_tokens: int
-    completion_tokens: int
 
 
 class ServingClient:
@@ -140,12 +127,17 @@ class ServingClient:
     def chat(self, request: ChatRequest) -> ChatAnswer:
         """Return the whole answer at once."""
         with self._sent("POST", _CHAT, request.body()) as response:
-            return _answer(_object(response, self._what("POST", _CHAT)))
+            return ChatAnswer.of(_object(response, self._what("POST", _CHAT)))
 
     @contextmanager
     def stream(self, request: ChatRequest) -> Iterator[ChatStream]:
-        """Yield the answer as it is written: `with client.stream(request) as stream: for piece in stream: …`."""
-        body = request.body() | {"stream": True, "stream_options": {"include_usage": True}}
+        """Yield the answer as it is written: `with client.stream(request) as stream: for piece in stream: …`.
+
+        Leaving the block before the end closes the connection, at which vLLM stops generating. Every event carries the
+        tokens so far, so that an answer that was left is counted too.
+        """
+        counted = {"include_usage": True, "continuous_usage_stats": True}
+        body = request.body() | {"stream": True, "stream_options": counted}
         started = self._clock()
         with self._sent("POST", _CHAT, body, stream=True) as response:
             # Chunks are handed on as they come; an answer without chunks is read byte by byte, so as not to wait for more.
@@ -214,17 +206,3 @@ def _object(response: requests.Response, what: str) -> dict[str, Any]:
         message = f"{what} answered 200, but not with a JSON object: {words or 'an empty body'}. This is not vLLM."
         raise AnswerError(message, kind=FailureKind.UNREADABLE, status=200, words=words)
     return payload
-
-
-def _answer(payload: Mapping[str, Any]) -> ChatAnswer:
-    choice: Mapping[str, Any] = next(iter(payload.get("choices") or ()), {})
-    message = choice.get("message") or {}
-    usage = payload.get("usage") or {}
-    calls = [call.get("function") or {} for call in message.get("tool_calls") or ()]
-    return ChatAnswer(
-        content=message.get("content") or "",
-        reasoning=message.get("reasoning") or "",
-        tool_calls=tuple(ToolCall(str(call.get("name")), str(call.get("arguments"))) for call in calls),
-        prompt_tokens=int(usage.get("prompt_tokens") or 0),
-        completion_tokens=int(usage.get("completion_tokens") or 0),
-    )

@@ -12,6 +12,8 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
+from infra.serving.message_parts import image_data_part, sound_data_part
+
 _PIXELS = 96
 _FRAMES = 4
 _SAMPLE_RATE = 16_000
@@ -20,12 +22,12 @@ _SYLLABLES = ("ba", "co", "di", "fu", "ge", "hy", "ka", "lo", "mi", "nu", "pe", 
 
 def image_part() -> Mapping[str, Any]:
     """Return an image of two colours, as a part of a chat message."""
-    return {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{_base64(png(_PIXELS, 0.5))}"}}
+    return image_data_part(png(_PIXELS, 0.5), "image/png")
 
 
 def audio_part() -> Mapping[str, Any]:
     """Return one second of a 440 Hz tone, as a part of a chat message."""
-    return {"type": "input_audio", "input_audio": {"data": _base64(wav(1.0)), "format": "wav"}}
+    return sound_data_part(wav(1.0), "wav")
 
 
 def video_part() -> Mapping[str, Any]:
@@ -34,7 +36,9 @@ def video_part() -> Mapping[str, Any]:
     vLLM takes frames joined by commas as video/jpeg and decodes each by its own header, so PNG works (tried on 0.32.0). A
     real video format would need a codec.
     """
-    frames = ",".join(_base64(png(_PIXELS, (number + 1) / (_FRAMES + 1))) for number in range(_FRAMES))
+    frames = ",".join(
+        base64.b64encode(png(_PIXELS, (number + 1) / (_FRAMES + 1))).decode() for number in range(_FRAMES)
+    )
     return {"type": "video_url", "video_url": {"url": f"data:video/jpeg;base64,{frames}"}}
 
 
@@ -65,7 +69,3 @@ def wav(seconds: float) -> bytes:
         sound.setframerate(_SAMPLE_RATE)
         sound.writeframes(struct.pack(f"<{count}h", *tone))
     return buffer.getvalue()
-
-
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode()

@@ -9,15 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from infra.serving.chat_answer import ChatAnswer, Piece, Written, piece_of
 from infra.serving.server_errors import AnswerError, FailureKind, cleaned, engine_failed
-
-
-@dataclass(frozen=True)
-class Piece:
-    """The text that one event adds to the answer."""
-
-    content: str = ""
-    reasoning: str = ""
 
 
 @dataclass(frozen=True)
@@ -25,13 +18,13 @@ class Timing:
     """Times of one streamed answer, in seconds since the request was sent. A piece may hold several tokens."""
 
     ttft_s: float
-    """Until the first piece with text."""
+    """Until the first piece of text, reasoning or a tool call."""
     gaps_s: tuple[float, ...]
-    """Between one piece with text and the next: the inter-token latency where each piece is one token."""
+    """Between one such piece and the next: the inter-token latency where each piece is one token."""
     total_s: float
     prompt_tokens: int
     output_tokens: int
-    """The server's count; the number of pieces with text where it gives none."""
+    """The server's count; the number of pieces where it gives none, as of an answer that was broken off."""
 
     @property
     def decode_tokens_per_second(self) -> float | None:
@@ -43,7 +36,7 @@ class Timing:
 
 
 class ChatStream:
-    """The pieces of an answer, to be iterated once; `timing` is complete afterwards.
+    """The pieces of an answer, to be iterated once; `answer` and `timing` hold what has come, and all of it afterwards.
 
     Iterating raises AnswerError where the engine fails in the middle or the stream ends without its end mark.
     """
@@ -57,30 +50,40 @@ class ChatStream:
         self._clock = clock
         self._arrivals: list[float] = []
         self._usage: Mapping[str, Any] = {}
-        self._ended = 0.0
+        self._written = Written()
+        self._ended: float | None = None
 
     def __iter__(self) -> Iterator[Piece]:
         for event in self._events():
             self._usage = event.get("usage") or self._usage
             for choice in event.get("choices") or ():
-                delta = choice.get("delta") or {}
-                piece = Piece(content=delta.get("content") or "", reasoning=delta.get("reasoning") or "")
-                if piece.content or piece.reasoning:
-                    self._arrivals.append(self._clock() - self._started)
+                piece = piece_of(choice.get("delta") or {})
+                self._written.add(piece, choice.get("finish_reason"))
+                if piece:
+                    self._arrivals.append(self._elapsed())
                 yield piece
-        self._ended = self._clock() - self._started
+        self._ended = self._elapsed()
+
+    @property
+    def answer(self) -> ChatAnswer:
+        """The answer as far as it has come; whole once the iteration has ended."""
+        return self._written.answer(self._usage)
 
     @property
     def timing(self) -> Timing:
-        """Complete once the iteration has ended."""
+        """Complete once the iteration has ended; before, as if the answer ended now."""
         arrivals = self._arrivals
+        total_s = self._elapsed() if self._ended is None else self._ended
         return Timing(
-            ttft_s=arrivals[0] if arrivals else self._ended,
+            ttft_s=arrivals[0] if arrivals else total_s,
             gaps_s=tuple(later - earlier for earlier, later in itertools.pairwise(arrivals)),
-            total_s=self._ended,
+            total_s=total_s,
             prompt_tokens=int(self._usage.get("prompt_tokens") or 0),
             output_tokens=int(self._usage.get("completion_tokens") or len(arrivals)),
         )
+
+    def _elapsed(self) -> float:
+        return self._clock() - self._started
 
     def _events(self) -> Iterator[Mapping[str, Any]]:
         for line in self._lines:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import argparse
 import base64
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
+from infra.serving.message_parts import image_format
 from tests.fakes.vllm_http import Cut, Reply, server_at
 from tests.fakes.vllm_metrics import FakeMetrics
 
@@ -30,6 +32,9 @@ Mode = Literal[
     "no tools",  # never parses a call
     "no tool flags",
     "no images",
+    "text only",
+    "no audio tower",
+    "steers",  # its text would steer a terminal
     "breaks off",  # the engine dies in the middle of a stream
 ]
 PASSING = frozenset({"loading", "cut", "forbidden", "busy"})
@@ -153,28 +158,49 @@ class FakeVllm:
         if self.mode == "cannot generate":
             self._dead = True
             return Reply(500, ENGINE_DEAD)
-        written = int(body.get("min_tokens", 0)) or min(3, int(body["max_tokens"]))
+        written = int(body.get("min_tokens", 0)) or min(3, int(body.get("max_tokens", 3)))
         usage = {"prompt_tokens": prompt_tokens, "completion_tokens": written, "total_tokens": prompt_tokens + written}
+        message = self._message(body)
         if body.get("stream"):
-            return Reply(200, self._events(written, usage))
-        choice = {"index": 0, "message": self._message(body), "finish_reason": "stop"}
+            return Reply(200, self._events(body, message, written, usage))
+        choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if message["tool_calls"] else "stop"}
         return Reply(200, {"object": "chat.completion", "model": self.model, "choices": [choice], "usage": usage})
 
     def _problem(self, body: Any, prompt_tokens: int) -> Reply | None:
         """What vLLM refuses before it generates."""
         if body["model"] not in (self.model, self.spec_hash, *self.adapters):
             return _error(404, "NotFoundError", f"The model `{body['model']}` does not exist.")
-        if prompt_tokens + body["max_tokens"] > self.max_model_len:
-            return _error(
-                400, "BadRequestError", f"This model's maximum context length is {self.max_model_len} tokens."
+        if prompt_tokens >= self.max_model_len:
+            text = (
+                f"This model's maximum context length is {self.max_model_len} tokens. However, your prompt contains at least "
+                f"{self.max_model_len + 1} input tokens, which exceeds this limit even without any output tokens. Please "
+                f"reduce the length of the input prompt. (parameter=input_tokens, value={self.max_model_len + 1})"
             )
-        if self.mode == "no images" and "image_url" in json.dumps(body["messages"]):
+            return _error(400, "BadRequestError", text)
+        if (most := body.get("max_tokens", 1)) > self.max_model_len:
+            text = (
+                f"max_tokens={most} cannot be greater than max_model_len={self.max_model_len}. Please request fewer output "
+                f"tokens. (parameter=max_tokens, value={most})"
+            )
+            return _error(400, "BadRequestError", text)
+        kinds = {part["type"] for part in _parts(body["messages"])} - {"text"}
+        if self.mode == "no images" and "image_url" in kinds:
             return _error(400, "BadRequestError", "At most 0 image(s) may be provided in one prompt.")
+        if self.mode == "text only" and kinds:
+            return _error(400, "BadRequestError", f"{self.model} is not a multimodal model")
+        if self.mode == "no audio tower" and "input_audio" in kinds:
+            text = f"Audio input was provided but the model '{self.model}' does not have an audio tower."
+            return _error(400, "BadRequestError", text)
+        if (schema := _wanted_schema(body)) is not None and schema.get("type") not in SCHEMA_TYPES:
+            return _error(400, "BadRequestError", f"Grammar error: Invalid type: {schema.get('type')}")
         if body.get("structured_outputs") and isinstance(body.get("tool_choice"), dict):
             text = "You can only either use constraints for structured outputs or tools, not both."
             return _error(400, "BadRequestError", text)
         if self.mode == "no tool flags" and body.get("tool_choice"):
             text = 'tool_choice=function "report_state" requires --tool-call-parser to be set'
+            return _error(400, "BadRequestError", text)
+        if self.mode == "no tool flags" and body.get("tools"):
+            text = '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
             return _error(400, "BadRequestError", text)
         if not all(_decodes(part) for part in _parts(body["messages"])):
             return _error(400, "BadRequestError", "Failed to load the media.")
@@ -192,20 +218,41 @@ class FakeVllm:
             function = {"name": body["tools"][0]["function"]["name"], "arguments": '{"state": "ready"}'}
             call = {"id": "chatcmpl-tool-1", "type": "function", "function": function}
             return message | {"content": None, "tool_calls": [call]}
+        if (schema := _wanted_schema(body)) is not None:
+            return message | {"content": json.dumps(_example_of(schema))}
         return message
 
-    def _events(self, tokens: int, usage: Any) -> Iterator[str]:
-        yield _event({"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]})
-        for number in range(tokens):
-            time.sleep(self.token_pause_s)
-            if self.mode == "breaks off" and number == 2:
+    def _events(self, body: Any, message: Any, tokens: int, usage: Any) -> Iterator[str]:
+        """The answer in pieces: words where it is free text, else what the whole message would hold."""
+        counted = bool((body.get("stream_options") or {}).get("continuous_usage_stats"))
+        for number, delta in enumerate(self._deltas(body, message, tokens)):
+            time.sleep(self.token_pause_s if number else 0)
+            if self.mode == "breaks off" and number == 3:
                 yield _event(ENGINE_DEAD)
                 break
-            finish = "length" if number == tokens - 1 else None
-            yield _event({"choices": [{"index": 0, "delta": {"content": f" w{number}"}, "finish_reason": finish}]})
+            so_far = {"usage": usage | {"completion_tokens": number}} if counted else {}
+            yield _event({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} | so_far)
         else:
+            cut = tokens == body.get("max_tokens")
+            finish = "tool_calls" if message["tool_calls"] else "length" if cut else "stop"
+            yield _event({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
             yield _event({"choices": [], "usage": usage})
         yield "data: [DONE]\n\n"
+
+    def _deltas(self, body: Any, message: Any, tokens: int) -> Iterator[dict[str, Any]]:
+        yield {"role": "assistant", "content": ""}
+        yield from ({"reasoning": word} for word in re.findall(r"\S+\s?", message["reasoning"] or ""))
+        for index, call in enumerate(message["tool_calls"] or ()):
+            function = call["function"]
+            yield {"tool_calls": [{**call, "index": index, "function": {"name": function["name"]}}]}
+            for part in re.findall(".{1,10}", function["arguments"]):
+                yield {"tool_calls": [{"index": index, "function": {"arguments": part}}]}
+        if self.mode == "steers":
+            yield from ({"content": text} for text in ("a\x1b", "[31mred", "\u202eb\r", "c"))
+        elif _wanted_schema(body) is not None:
+            yield from ({"content": part} for part in re.findall("(?s).{1,7}", message["content"]))
+        elif not message["tool_calls"]:
+            yield from ({"content": f" w{number}"} for number in range(tokens))
 
 
 def _event(payload: Mapping[str, Any]) -> str:
@@ -227,16 +274,46 @@ def _text(messages: Any) -> str:
     return " ".join([*texts, *(part["text"] for part in _parts(messages) if part["type"] == "text")])
 
 
+SCHEMA_TYPES = {
+    "object": {},
+    "array": [],
+    "string": "x",
+    "integer": 1,
+    "number": 1.5,
+    "boolean": True,
+    "null": None,
+}
+"""By type of a JSON schema, a value of it."""
+
+
+def _wanted_schema(body: Any) -> Any:
+    """The JSON schema that the answer must have; None where any text will do."""
+    return ((body.get("response_format") or {}).get("json_schema") or {}).get("schema")
+
+
+def _example_of(schema: Any) -> Any:
+    """A value of a schema of plain types, enums, objects and lists."""
+    if "enum" in schema:
+        return schema["enum"][0]
+    if schema["type"] == "object":
+        return {name: _example_of(inner) for name, inner in (schema.get("properties") or {}).items()}
+    return [_example_of(schema["items"])] if "items" in schema else SCHEMA_TYPES[schema["type"]]
+
+
 def _decodes(part: Any) -> bool:
     """Whether a part of a message is what it says: enough of a decoder to catch a broken sample."""
     if part["type"] == "text":
         return True
     if part["type"] == "input_audio":
         return base64.b64decode(part["input_audio"]["data"], validate=True)[:4] == b"RIFF"
-    head, _, data = part[part["type"]]["url"].partition(",")
+    url = part[part["type"]]["url"]
+    if url.startswith(("http://", "https://")):
+        return True
+    head, _, data = url.partition(",")
     frames = [base64.b64decode(frame, validate=True) for frame in data.split(",")]
-    kinds = {"image_url": "data:image/png;base64", "video_url": "data:video/jpeg;base64"}
-    return bool(head == kinds[part["type"]]) and all(frame.startswith(b"\x89PNG") for frame in frames)
+    if part["type"] == "video_url":
+        return bool(head == "data:video/jpeg;base64") and all(frame.startswith(b"\x89PNG") for frame in frames)
+    return bool(head == f"data:{image_format(frames[0])};base64")
 
 
 def main() -> None:

@@ -180,13 +180,16 @@ class TestStreams:
         assert text == " w0 w1 w2"
         assert stream.timing.output_tokens == 3
         assert stream.timing.prompt_tokens > 0
-        assert server.sent("/v1/chat/completions")[0]["stream_options"] == {"include_usage": True}
+        assert server.sent("/v1/chat/completions")[0]["stream_options"] == {
+            "include_usage": True,
+            "continuous_usage_stats": True,
+        }
 
     def test_hand_on_each_piece_when_it_comes(self, server: FakeVllm) -> None:
         server.token_pause_s = 0.01
         request = ChatRequest("gemma", user_message("Hello"), 5, extra=forced_length(5))
         with ServingClient(server.url).stream(request) as stream:
-            assert len(list(stream)) == 6
+            assert [bool(piece) for piece in stream] == [False, *[True] * 5, False]
         assert len(stream.timing.gaps_s) == 4
         assert max(stream.timing.gaps_s) > 0.005, "a client that waits for more would see them all at once"
 
@@ -205,6 +208,49 @@ class TestStreams:
             for piece in stream:
                 assert piece.content == "a"
                 read.set()
+
+    def test_keep_reasoning_apart_from_the_answer(self, server: FakeVllm) -> None:
+        thinking = {"chat_template_kwargs": {"enable_thinking": True}}
+        with ServingClient(server.url).stream(ChatRequest("gemma", user_message("Hello"), 8, extra=thinking)) as stream:
+            pieces = list(stream)
+        assert "".join(piece.reasoning for piece in pieces) == "90 minutes are more than an hour."
+        assert (stream.answer.content, stream.answer.reasoning) == (" w0 w1 w2", "90 minutes are more than an hour.")
+        assert stream.answer.finish_reason == "stop"
+
+    def test_join_the_pieces_of_tool_calls_as_the_whole_answer_has_them(self, server: FakeVllm) -> None:
+        tool = {"type": "function", "function": {"name": "report", "parameters": {"type": "object"}}}
+        request = ChatRequest("gemma", user_message("Hello"), 8, tools=[tool])
+        client = ServingClient(server.url)
+        with client.stream(request) as stream:
+            assert sum(len(piece.calls) for piece in stream) > 2
+        assert stream.answer.tool_calls == client.chat(request).tool_calls
+        assert stream.answer.tool_calls[0].name == "report"
+        assert json.loads(stream.answer.tool_calls[0].arguments) == {"state": "ready"}
+        assert stream.answer.finish_reason == "tool_calls"
+        assert stream.timing.ttft_s < stream.timing.total_s, "the first piece of a call is the first token"
+
+    def test_that_are_left_early_are_counted_and_their_connection_closed(self) -> None:
+        event = b'data: {"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":9,"completion_tokens":4}}\n\n'
+        gone = threading.Event()
+
+        def answer(exchange: Exchange) -> None:
+            exchange.begin(200, 10**9)
+            exchange.wfile.write(event)
+            exchange.connection.settimeout(5)
+            if not exchange.connection.recv(1):
+                gone.set()
+
+        loopback = Loopback(answer)
+        try:
+            with ServingClient(loopback.url).stream(HELLO) as stream:
+                for _ in stream:
+                    break
+            assert gone.wait(5), "vLLM stops when its client goes away"
+        finally:
+            loopback.close()
+        assert (stream.answer.content, stream.answer.prompt_tokens, stream.timing.output_tokens) == ("a", 9, 4)
+        assert stream.answer.finish_reason == ""
+        assert stream.timing.total_s > 0
 
     def test_are_timed_from_the_request_to_the_first_text(self) -> None:
         now = iter([10.5, 11.0, 11.5, 13.0])
