@@ -19,7 +19,7 @@ from infra.ops.commands.glossary import GLOSSARY
 from infra.planning.settings.paths import known_paths
 from infra.planning.settings.stackfile import stack_names
 from infra.planning.units import Band, read_count, read_predicted
-from tests import json_pages, needs
+from tests import command_pages, json_pages, needs
 from tests.messages.transcript import transcript
 from tests.projects import ROOT, bare_environment
 
@@ -44,7 +44,8 @@ def wanted() -> dict[Path, str]:
         NEEDS_PAGE: needs.page(output),
         SCORECARD: scorecard(),
     }
-    return {**files, **pages, **json_pages.pages(), README: readme(README.read_text("utf-8"))}
+    made = {**files, **pages, **json_pages.pages(), **command_pages.pages()}
+    return made | {page: with_blocks(page.read_text("utf-8")) for page in (README, command_pages.INDEX)}
 
 
 def golden_plan(stack: str) -> str:
@@ -89,8 +90,8 @@ def scorecard() -> str:
 _WRITTEN_ON = re.compile(r"(?<=Written on )\d{4}-\d\d-\d\d")
 
 
-def readme(text: str) -> str:
-    """Return the README with its marked blocks written anew."""
+def with_blocks(text: str) -> str:
+    """Return a page with its marked blocks written anew."""
 
     def block(match: re.Match[str]) -> str:
         return f"{match[1]}{_BLOCKS[match[2]]()}\n{match[3]}"
@@ -116,7 +117,7 @@ def _stacks() -> str:
     return "\n".join(lines)
 
 
-_BLOCKS: Mapping[str, Callable[[], str]] = {"plan l4": _plan, "stacks": _stacks}
+_BLOCKS: Mapping[str, Callable[[], str]] = {"plan l4": _plan, "stacks": _stacks, "commands": command_pages.table}
 
 
 def configuration() -> str:
@@ -200,7 +201,7 @@ def glossary() -> str:
 def main() -> None:
     """Write every file anew and print which have changed."""
     files = wanted()
-    stale = set(GOLDEN.glob("*.json")) - set(files)
+    stale = {*GOLDEN.glob("*.json"), *command_pages.FOLDER.glob("*.md")} - set(files)
     for path in sorted(stale):
         path.unlink()
     changed = [path for path, text in files.items() if not path.is_file() or path.read_text("utf-8") != text]

@@ -11,7 +11,8 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from infra.ops.json_answers import ANSWERS, FailureAnswer
+from infra.ops.answers.all_answers import ANSWERS
+from infra.ops.answers.answer_base import FailureAnswer
 from infra.planning.report.data_models import BandData, FaultData, PlanData, PriceLineData, RateData, SpanData
 from tests.projects import ROOT
 
@@ -47,7 +48,7 @@ and only a change of `schema` renames or removes one or changes what it means.
 
 _ANSWERS_HEAD = """# What the other commands print as JSON
 
-<!-- written by make golden from infra/ops/json_answers.py -->
+<!-- written by make golden from infra/ops/answers/ -->
 
 Each answer has [a JSON schema](schemas). As in [the plan](plan-schema.md): keys are camelCase and only ever added, unless
 `schema` changes; times end in `S`, moments are RFC 3339 in UTC, chips are chips. `null` means unknown, an empty text that

@@ -14,8 +14,9 @@ from unittest import mock
 
 import pytest
 
+from infra.ops.answers.all_answers import ANSWERS
+from infra.ops.answers.answer_base import FailureAnswer
 from infra.ops.cli import run
-from infra.ops.json_answers import ANSWERS, FailureAnswer
 
 ROOT = Path(__file__).parents[1]
 """The checkout: its stack files are the ones that ship."""

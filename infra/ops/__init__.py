@@ -1,12 +1,14 @@
-"""The `gemma4` command: `cli` names the verbs, one module of `commands/` answers each.
+"""The `gemma4` command: `cli` runs it, `command_line/` names the words, one module of `commands/` answers each.
 
 `plan_inputs`    from a command line to a plan: project folder, stack file, `--set` values, saved plans
 `program`        runs the real Pulumi program in memory, for the list of resources that a plan leads to
+`command_line/`  arguments, options and help of every command
 `commands/`      plan, stacks, recommend, models, machines, explain, pin, status,
                  scorecard
 `pinning/`       what `gemma4 pin` reads of a checkpoint
 `tpu/`           what only TPU slices need: their state, zones with capacity, ended requests, orphans
 `terminal/`      how answers and failures are printed, completed, and corrected when mistyped
-`json_answers`   the form of what each command prints with `--json`; a plan's is infra/planning/report/data_models.py
+`answers/`       the form of what each command prints with `--json`; a plan's is infra/planning/report/data_models.py
+`endpoint/`      finds what serves: by a stack's state or by a URL
 `google_access`  which credentials and endpoints a command uses
 """

@@ -17,8 +17,8 @@ def google_session(file: StackFile | None, *, patient: bool = False) -> GoogleSe
     `patient` repeats requests for minutes, as the providers do: for commands that change something. Others answer soon,
     because somebody waits for them.
     """
-    settings = {} if file is None else {key: value for key, value in file.gcp.items() if isinstance(value, str)}
-    gcp = GcpSettings.read(settings.get)
+    session = stack_session(file, patient=patient)
+    gcp = session.gcp
     if file is None and not gcp.project:
         raise GoogleError(
             "No Google Cloud project is set, so nothing can be asked of Google. Set GOOGLE_CLOUD_PROJECT; a command "
@@ -27,4 +27,11 @@ def google_session(file: StackFile | None, *, patient: bool = False) -> GoogleSe
         )
     gcp.required_project()
     print(f"asking Google about project {gcp.project} …", file=sys.stderr, flush=True)
+    return session
+
+
+def stack_session(file: StackFile | None, *, patient: bool = False) -> GoogleSession:
+    """Return the same session without a word and without looking for a project: for what may not ask Google after all."""
+    settings = {} if file is None else {key: value for key, value in file.gcp.items() if isinstance(value, str)}
+    gcp = GcpSettings.read(settings.get)
     return GoogleSession(gcp) if patient else GoogleSession(gcp, retry=ONCE_MORE, timeouts=QUICK)

@@ -72,7 +72,7 @@ class TestHelp:
         answer = gemma4("--help")
         assert answer.code == 0
         assert all(f"  {verb} " in answer.out for verb in VERBS)
-        assert "Exit codes: 0 planned, 2 bad settings, 3 refused" in answer.out
+        assert "Exit codes: 0 answered, 1 failed outside, 2 bad input, 3 refused" in answer.out
         assert "..." not in answer.out.partition("Commands:")[2], "a summary is cut off"
 
     @pytest.mark.parametrize("verb", VERBS)
@@ -93,7 +93,7 @@ class TestHelp:
         assert all(len(entry.split()) > 2 for entry in entries)
 
     def test_without_a_verb_it_is_shown(self, gemma4: Command) -> None:
-        assert "Commands:" in gemma4().err + gemma4().out
+        assert "What runs:" in gemma4().err + gemma4().out
 
 
 class TestCompletion:

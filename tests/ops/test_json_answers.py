@@ -11,8 +11,8 @@ import pytest
 import typer.main
 from pydantic import ValidationError
 
-from infra.ops.cli import app
-from infra.ops.json_answers import ANSWERS
+from infra.ops.answers.all_answers import ANSWERS
+from infra.ops.command_line.all_commands import app
 from tests import json_pages
 from tests.golden import output
 from tests.projects import ROOT, Capture, Command, assert_has_its_form, command, write_stack

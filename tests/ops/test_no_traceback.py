@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from infra.errors import Gemma4Error
 from infra.ops.cli import run
-from infra.ops.commands import status as status_command
+from infra.ops.endpoint import stack_state
 from infra.ops.terminal.safe_output import safe_output
 from infra.planning.report.diff import compare
 from infra.planning.report.saved_plan import misshapen
@@ -313,7 +313,7 @@ class TestOtherPlaces:
 
     def test_a_state_with_a_check_of_another_version(self, gemma4: Command, monkeypatch: pytest.MonkeyPatch) -> None:
         resource = {"type": "pulumi-python:dynamic/gemma4:ServingCheck", "outputs": {"result": {"x": 1}}}
-        monkeypatch.setattr(status_command, "export", lambda *_: {"deployment": {"resources": [resource]}})
+        monkeypatch.setattr(stack_state, "export_state", lambda *_: {"deployment": {"resources": [resource]}})
         answer = gemma4("status", "mine")
         assert answer.code == 1
         assert "holds a check that this version cannot read" in answer.err
@@ -425,7 +425,7 @@ class TestWhatATerminalWouldObey:
         outputs = {"url": word, "path": "/", "expected": {"spec_hash": word}, "result": result}
         resource = {"type": "pulumi-python:dynamic/gemma4:ServingCheck", "urn": f"a::{word}", "outputs": outputs}
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(status_command, "export", lambda *_: {"deployment": {"resources": [resource]}})
+            patch.setattr(stack_state, "export_state", lambda *_: {"deployment": {"resources": [resource]}})
             answer = said_by("status", "l4", *(["--json"] if as_json else []))
         assert answer.code == 0
         assert_shown_safely(answer.out + answer.err)

@@ -11,6 +11,7 @@ import pytest
 
 from infra.catalog import GIB
 from infra.ops.commands.own_runs import rows_of_check
+from infra.ops.endpoint.stack_state import CheckRecord
 from infra.ops.plan_inputs import plan_stack
 from infra.planning.plan import Plan
 from infra.planning.planner import make_plan
@@ -129,7 +130,7 @@ class TestARecordedState:
     )
     def test_holds_every_flag_that_decides_memory_or_speed(self, typed: dict[str, Any]) -> None:
         plan = make_plan("l4", read_stack(ROOT, "l4").settings, typed)
-        check = {"name": "a", "at": "", "spec": "s", "url": "u", "result": RESULT}
+        check = CheckRecord(name="a", at="", spec="s", url="u", result=RESULT)
         for line in rows_of_check(plan, check):
             server = server_of_run(PublishedRun.model_validate_json(line))
             kept = ("hosting", "load_format", "image_version", "tensor_parallel_written")
@@ -154,7 +155,7 @@ class TestARecordedState:
     def test_a_checkpoint_of_one_s_own_is_described_by_its_counted_weights(self) -> None:
         plan = planned("l4")
         own = replace(plan, model=plan.model.model_copy(update={"hub_id": "me/mine", "weight_format": "fp8"}))
-        check = {"name": "a", "at": "", "spec": "s", "url": "u", "result": RESULT}
+        check = CheckRecord(name="a", at="", spec="s", url="u", result=RESULT)
         memory, *_ = (json.loads(line) for line in rows_of_check(own, check))
         assert (memory["model"], memory["quantization"]) == (plan.model.id, "fp8")
         assert memory["weights_gib_given"] == pytest.approx(plan.memory.weights.mid / GIB, abs=0.001)
@@ -163,7 +164,7 @@ class TestARecordedState:
     def test_memory_with_adapters_is_not_compared(self) -> None:
         plan = planned("l4")
         adapted = replace(plan, server=replace(plan.server, adapters=1, adapter_slots=1, adapter_rank=16))
-        check = {"name": "a", "at": "", "spec": "s", "url": "u", "result": RESULT}
+        check = CheckRecord(name="a", at="", spec="s", url="u", result=RESULT)
         memory, *_ = (json.loads(line) for line in rows_of_check(adapted, check))
         row = compare("a", PublishedRun.model_validate(memory))
         assert (row.figures, row.verdict_holds) == ((), True)

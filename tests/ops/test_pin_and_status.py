@@ -16,7 +16,8 @@ from infra.catalog import Lock, write_lock
 from infra.errors import Gemma4Error, GoogleError, SettingsError
 from infra.google.upstream_versions import image_digest, model_revision
 from infra.ops.commands import pin as pin_command
-from infra.ops.commands.status import checks_in, show_status
+from infra.ops.commands.status import show_status
+from infra.ops.endpoint.stack_state import CheckRecord, state_in
 from tests.projects import ROOT, assert_has_its_form, command
 
 DIGEST = "sha256:" + "a" * 64
@@ -152,11 +153,11 @@ class TestStatus:
 
     def test_checks_are_found_in_the_state(self) -> None:
         state = {"deployment": {"resources": [{"type": "gcp:storage/bucket:Bucket"}, self.CHECK]}}
-        expected = {"name": "serving-check", "url": "https://x/slices/blue", "spec": "spec-1", "result": self.RESULT}
-        assert checks_in(state) == [{**expected, "at": ""}]
+        expected = CheckRecord("serving-check", "https://x/slices/blue", "spec-1", "", self.RESULT)
+        assert state_in(state).checks == (expected,)
 
     def test_an_empty_state_has_none(self) -> None:
-        assert checks_in({"deployment": None}) == []
+        assert state_in({"deployment": None}).checks == ()
 
     def test_the_first_token_is_compared_with_what_it_lacks_said(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

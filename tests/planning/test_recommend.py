@@ -13,7 +13,7 @@ import yaml
 
 from infra.catalog import Model, catalog
 from infra.errors import SettingsError
-from infra.ops.cli import app
+from infra.ops.command_line.all_commands import app
 from infra.ops.commands.recommend import stack_file
 from infra.planning.candidates import Candidate, Need, quality_of
 from infra.planning.checks.reading_pace import READING_SPEED

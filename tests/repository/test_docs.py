@@ -20,7 +20,7 @@ import typer.main
 import yaml
 
 from infra.google.logs import LogSource
-from infra.ops.cli import app
+from infra.ops.command_line.all_commands import app
 from infra.ops.commands.explain import describe_setting
 from infra.ops.commands.explain_terms import word_rows
 from infra.ops.commands.glossary import GLOSSARY, SYNONYMS

@@ -60,7 +60,7 @@ class Rollout(pulumi.ComponentResource):
                 plan,
                 args.invoker,
                 url=args.gateway.service.uri,
-                path=f"/slices/{slice_name}",
+                path=plan.deployment.member_paths()[slice_name],
                 generation=one.instance,
                 log={"kind": "slice", "name": member, "location": one.zone},
             )

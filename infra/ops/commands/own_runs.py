@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from infra.catalog import GIB, catalog
+from infra.ops.endpoint.stack_state import CheckRecord
 from infra.planning.plan import Plan
 from infra.planning.scorecard.published_runs import PublishedRun
 from infra.serving.expectation import CheckResult
 from infra.serving.measure import CAME_AT_ONCE
 
 
-def rows_of_check(plan: Plan, check: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a check's rows of memory, speed and first token, each a line of JSON; `check` as `status.checks_in` returns it.
+def rows_of_check(plan: Plan, check: CheckRecord) -> Iterator[str]:
+    """Yield a check's rows of memory, speed and first token, each a line of JSON.
 
     Its server must be the one that is planned: the flags are those of the plan.
     """
-    result = CheckResult.model_validate(check["result"])
-    when = check["at"][:19] or check["spec"]
+    result = CheckResult.model_validate(check.result)
+    when = check.at[:19] or check.spec
     described = {**_description(plan), "vllm": result.vllm_version.partition("+")[0] or plan.server.vllm_version}
     notes = [*_left_out(plan), *result.notes]
     prompt_tokens = result.prompt_tokens or plan.settings.workload.prompt_tokens
@@ -36,12 +37,12 @@ def rows_of_check(plan: Plan, check: Mapping[str, Any]) -> Iterator[str]:
         ("first_token", {**shape, **first_token}, [network, *notes]),
     ):
         row = {
-            "id": f"{plan.stack}-{check['name']}-{when}-{what}",
+            "id": f"{plan.stack}-{check.name}-{when}-{what}",
             "what": what,
             **described,
             **measured,
             "note": "; ".join(said) or None,
-            "source": f"serving check of {check['url']}",
+            "source": f"serving check of {check.url}",
         }
         kept = PublishedRun.model_validate(row).model_dump(mode="json", exclude_unset=True, exclude_none=True)
         yield json.dumps(kept)

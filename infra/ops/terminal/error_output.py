@@ -16,6 +16,8 @@ from infra.errors import Fault, Gemma4Error, SettingsError
 FAILED = 1
 BAD_SETTINGS = 2
 REFUSED = 3
+INTERRUPTED = 130
+"""As a shell counts a command that Ctrl-C has ended."""
 TRACEBACK = "GEMMA4_TRACEBACK"
 """The environment variable that makes an unexpected error print its traceback."""
 

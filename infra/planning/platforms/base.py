@@ -71,6 +71,10 @@ class Deployment(Rental):
         """The most requests that one server is sent at once."""
         return MOST_SEQS
 
+    def member_paths(self) -> Mapping[str, str]:
+        """Return, by the name of each server, the path that selects it at the stack's address; both empty of the only one."""
+        return {"": ""}
+
     @property
     def startup_probe(self) -> HttpProbe | None:
         """The probe that ends a start which takes too long; None if the platform has none."""

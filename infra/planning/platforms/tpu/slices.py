@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,6 +64,9 @@ class SlicesPlan(Deployment):
     @property
     def requests_each(self) -> int:
         return self.gateway.in_flight_limit // len(self.names)
+
+    def member_paths(self) -> Mapping[str, str]:
+        return {name: f"/slices/{name}" for name in self.names}
 
     @property
     def ends_after_s(self) -> int | None:

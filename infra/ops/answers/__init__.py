@@ -1,0 +1,12 @@
+"""The form of what each command prints with `--json`: docs/json.md and docs/schemas/ are made from these models.
+
+Keys are camelCase and only ever added, unless `schema` changes; times end in S, moments are RFC 3339 in UTC, money begins
+with usd. null means unknown, an empty text that there is nothing to say. The tests hold every answer to its model.
+
+`answer_base`        what all answers share, how they are printed, and failures
+`planning_answers`   stacks, recommend, explain, models, machines, pin
+`status_answers`     status
+`slice_answers`      tpu status, tpu ended, zones
+`scorecard_answers`  scorecard
+`all_answers`        by command, the model of its answer; a plan's is infra/planning/report/data_models.py
+"""

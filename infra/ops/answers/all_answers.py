@@ -1,0 +1,29 @@
+"""By command, the model of what it prints with `--json`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import BaseModel
+
+from infra.ops.answers.planning_answers import Explanations, Machines, Models, Pinned, Recommendations, Stacks
+from infra.ops.answers.scorecard_answers import Scorecard
+from infra.ops.answers.slice_answers import EndedRequestsAnswer, SliceStatuses, Zones
+from infra.ops.answers.status_answers import Status
+from infra.planning.report.data_models import PlanData
+
+ANSWERS: Mapping[str, type[BaseModel]] = {
+    "plan": PlanData,
+    "stacks": Stacks,
+    "recommend": Recommendations,
+    "explain": Explanations,
+    "models": Models,
+    "machines": Machines,
+    "pin": Pinned,
+    "status": Status,
+    "scorecard": Scorecard,
+    "tpu status": SliceStatuses,
+    "tpu ended": EndedRequestsAnswer,
+    "zones": Zones,
+}
+"""By command, the model of its answer; every command that takes `--json` is here. A failure is a `FailureAnswer`."""

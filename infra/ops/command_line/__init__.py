@@ -1,0 +1,9 @@
+"""The words of the `gemma4` command: arguments, options and help. Each command hands on to one function of `../commands/`.
+
+`root`                the command itself, and the sections of its help
+`options`             what several commands take, and how examples are written
+`planning_commands`   before anything is deployed: plan, stacks, models, machines, explain, recommend, scorecard, pin
+`operating_commands`  of a stack that runs: status
+`slice_commands`      of TPU slices: zones, tpu status, tpu ended
+`all_commands`        brings them together
+"""

@@ -1,0 +1,8 @@
+"""The whole command: importing this module declares every command, in the order in which the help lists them."""
+
+from __future__ import annotations
+
+from infra.ops.command_line import operating_commands, planning_commands, slice_commands
+from infra.ops.command_line.root import app
+
+__all__ = ["app", "operating_commands", "planning_commands", "slice_commands"]
