@@ -55,7 +55,8 @@ bench-gateway: $(VENV)/.dev ## measure what the gateway adds to a stream (needs 
 
 requirements: ## compile the pinned, hashed requirements (needs uv)
 	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url -q -o requirements.txt
-	uv pip compile pyproject.toml --extra dev -c requirements.txt --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url -q -o requirements-dev.txt
+	uv pip compile pyproject.toml --extra mcp -c requirements.txt --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url -q -o requirements-mcp.txt
+	uv pip compile pyproject.toml --extra dev -c requirements-mcp.txt --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url -q -o requirements-dev.txt
 
 clean: ## remove the virtual environment and all caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
