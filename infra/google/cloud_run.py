@@ -64,6 +64,12 @@ class Revision:
     """RFC 3339."""
     annotations: Mapping[str, str]
     conditions: Mapping[str, Condition]
+    words: tuple[str, ...] = ()
+    """What its first container runs: command, then arguments."""
+    accelerator: str = ""
+    """The GPU by Cloud Run's name, such as nvidia-l4; empty without one."""
+    limits: Mapping[str, str] = field(default_factory=dict)
+    """Of its first container, as Kubernetes writes them: cpu, memory, nvidia.com/gpu."""
 
     def succeeded(self, condition: str) -> bool:
         """Return whether the condition of this type is fulfilled."""
@@ -105,6 +111,15 @@ class Service:
     """The annotations of the newest template."""
     pinned_to: tuple[str, ...] = ()
     """The revisions that get the traffic, where somebody has taken it away from the newest; else empty."""
+    traffic: Mapping[str, int] = field(default_factory=dict)
+    """Percent of the requests by revision, the newest ready one by its name."""
+    min_instances: int = 0
+    """Of service and template the larger one: that many are kept."""
+    max_instances: int = 0
+    """Of the template; 0 where it does not say."""
+    created: str = ""
+    """RFC 3339, as the next."""
+    updated: str = ""
 
     @property
     def failed_revision(self) -> str:
@@ -131,7 +146,16 @@ class CloudRun:
         conditions = {
             one.get("type", ""): Condition(one.get("state", ""), _message(one)) for one in raw.get("conditions", ())
         }
-        return Revision(_short(raw.get("name", "")), raw.get("createTime", ""), raw.get("annotations", {}), conditions)
+        container: Mapping[str, Any] = next(iter(raw.get("containers", ())), {})
+        return Revision(
+            _short(raw.get("name", "")),
+            raw.get("createTime", ""),
+            raw.get("annotations", {}),
+            conditions,
+            words=(*container.get("command", ()), *container.get("args", ())),
+            accelerator=raw.get("nodeSelector", {}).get("accelerator", ""),
+            limits=container.get("resources", {}).get("limits", {}),
+        )
 
     def start(self, job: str, *, args: Sequence[str] = ()) -> Execution:
         """Run a job once, with `args` instead of its own where they are given.
@@ -230,9 +254,15 @@ def _service(raw: Mapping[str, Any]) -> Service:
     ready = terminal.get("state") == SUCCEEDED and not reconciling
     targets = raw.get("traffic", ())
     newest = any(target.get("type", "").endswith("LATEST") and target.get("percent") for target in targets)
+    ready_revision = _short(raw.get("latestReadyRevision", ""))
+    traffic: dict[str, int] = {}
+    for target in targets:
+        name = _short(target.get("revision", "")) or ready_revision
+        traffic[name] = traffic.get(name, 0) + int(target.get("percent") or 0)
+    scaling, kept = raw.get("template", {}).get("scaling", {}), raw.get("scaling", {})
     return Service(
         uri=raw.get("uri", ""),
-        ready_revision=_short(raw.get("latestReadyRevision", "")),
+        ready_revision=ready_revision,
         created_revision=_short(raw.get("latestCreatedRevision", "")),
         ready=ready,
         problem="" if ready else _message(terminal) or "the newest revision is still starting",
@@ -240,6 +270,11 @@ def _service(raw: Mapping[str, Any]) -> Service:
         generation=str(raw.get("generation", "")),
         annotations=raw.get("template", {}).get("annotations", {}),
         pinned_to=() if newest else tuple(_short(one.get("revision", "")) for one in targets if one.get("percent")),
+        traffic={name: percent for name, percent in traffic.items() if percent},
+        min_instances=max(int(one.get("minInstanceCount") or 0) for one in (scaling, kept)),
+        max_instances=int(scaling.get("maxInstanceCount") or 0),
+        created=raw.get("createTime", ""),
+        updated=raw.get("updateTime", ""),
     )
 
 

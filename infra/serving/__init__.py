@@ -2,6 +2,7 @@
 
 `client` (one request at a time) with `chat_answer`, `stream`, `metrics` and `server_errors`, and `message_parts` (images and
 sounds of a message); `load` (what `/metrics` says of the work) with `histogram`; `expectation` (what a check expects and what
-it finds); `check` (the serving check from beginning to end) with `readiness`, `check_stages`, `measure` and `samples`;
+it finds) with `planned_expectation` (what it expects of a plan's servers); `check` (the serving check from beginning to end)
+with `readiness`, `check_stages`, `measure` and `samples`;
 `diagnosis` (from an answer and a log to the likely cause and the fix), and `loading_log` (what a starting server is doing).
 """

@@ -22,9 +22,12 @@ from infra.catalog import Lock, catalog
 from infra.components.shared.private_service import mark_of
 from infra.ops.program import REDACTED, Registration, Run, run_program
 from infra.planning.names import names_of
+from infra.planning.plan import Plan
 from infra.planning.planner import make_plan
 from infra.planning.platforms.cloud_run.instances import InstancesPlan
 from infra.planning.settings.stackfile import read_stack, stack_names
+from infra.providers.serving_check import expectation
+from infra.serving.planned_expectation import planned_expectation
 from tests.projects import ROOT, Capture, command
 
 PROJECT = "my-project"
@@ -601,6 +604,11 @@ class TestOptionsOfAStack:
         container = service.inputs["template"]["containers"][0]
         assert "tone=/mnt/weights/my-org/tone/0123abc" in container["args"]
         assert {name for name in copies if "adapter" in name} <= {urn.rsplit("::", 1)[-1] for urn in service.depends_on}
+
+    @pytest.mark.parametrize("plan", [plan for plan in PLANS if plan.stack in ONE_EACH], ids=lambda plan: plan.stack)
+    def test_a_check_on_demand_expects_what_the_check_of_an_up_expects(self, plan: Plan) -> None:
+        checks = of_type(run(plan.stack), f"{DYNAMIC}gemma4:ServingCheck")
+        assert {expectation(check.inputs) for check in checks} == {planned_expectation(plan)}
 
     def test_an_adapter_of_two_names_is_copied_once(self) -> None:
         ran = run_with("l4", serving={"adapters": {"tone": "my-org/tone@0123abc", "voice": "my-org/tone@0123abc"}})

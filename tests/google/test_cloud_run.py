@@ -185,3 +185,36 @@ class TestServices:
         google.post(Api.CLOUD_RUN, f"{PARENT}/services", body, serviceId="gemma")
         fake.run.resources[f"{PARENT}/services/gemma"]["traffic"] = traffic
         assert run.service("gemma").pinned_to == pinned
+
+    def test_a_service_says_who_has_the_traffic_and_how_many_instances_it_keeps(
+        self, fake: FakeGoogle, google: GoogleSession, run: CloudRun
+    ) -> None:
+        scaling = {"minInstanceCount": 1, "maxInstanceCount": 3}
+        body = {"template": {"containers": [{"image": "img"}], "scaling": scaling}}
+        google.post(Api.CLOUD_RUN, f"{PARENT}/services", body, serviceId="gemma")
+        raw = fake.run.resources[f"{PARENT}/services/gemma"]
+        raw["traffic"] = [
+            {"type": "TRAFFIC_TARGET_ALLOCATION_TYPE_LATEST", "percent": 70},
+            {"type": "TRAFFIC_TARGET_ALLOCATION_TYPE_REVISION", "revision": "old-1", "percent": 30},
+            {"type": "TRAFFIC_TARGET_ALLOCATION_TYPE_REVISION", "revision": "old-2", "tag": "look"},
+        ]
+        service = run.service("gemma")
+        assert service.traffic == {service.ready_revision: 70, "old-1": 30}
+        assert (service.min_instances, service.max_instances) == (1, 3)
+        raw["scaling"] = {"minInstanceCount": 2}
+        assert run.service("gemma").min_instances == 2
+
+    def test_a_revision_says_what_it_runs_and_on_what(
+        self, fake: FakeGoogle, google: GoogleSession, run: CloudRun
+    ) -> None:
+        limits = {"cpu": "8", "memory": "32Gi", "nvidia.com/gpu": "1"}
+        container = {"image": "img", "command": ["bash"], "args": ["serve", "m"], "resources": {"limits": limits}}
+        fake.run.resources[f"{PARENT}/services/gemma"] = {"name": f"{PARENT}/services/gemma"}
+        name = f"{PARENT}/services/gemma/revisions/gemma-1"
+        node = {"accelerator": "nvidia-l4"}
+        fake.run.revisions[f"{PARENT}/services/gemma"] = [
+            {"name": name, "containers": [container], "nodeSelector": node}
+        ]
+        revision = run.revision("gemma", "gemma-1")
+        assert (revision.words, revision.accelerator) == (("bash", "serve", "m"), "nvidia-l4")
+        assert revision.limits == limits

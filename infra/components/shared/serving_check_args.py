@@ -9,6 +9,7 @@ import pulumi_gcp as gcp
 
 from infra.planning.plan import Plan
 from infra.providers.serving_check import ServingCheckArgs
+from infra.serving.planned_expectation import planned_expectation
 
 
 def serving_check_args(
@@ -22,26 +23,17 @@ def serving_check_args(
 ) -> ServingCheckArgs:
     """Return the arguments of the check of one server; `path` selects a slice behind a gateway."""
     internal = "access.ingress is internal, so the endpoint cannot be reached from where `pulumi up` runs"
-    kv, serving = plan.kv_tokens, plan.settings.serving
+    expected = planned_expectation(plan).model_dump(mode="json")
+    kv_tokens, ready_timeout_s = expected.pop("predicted_kv_tokens"), expected.pop("ready_timeout_s")
+    if not plan.adapters:
+        del expected["adapters"]  # a check that knew no adapters stays as it is
     return ServingCheckArgs(
         url=url,
         path=path,
         generation=generation,
-        expected={
-            "model": plan.model.hub_id,
-            "spec_hash": plan.command.spec_hash,
-            "max_model_len": plan.server.max_model_len,
-            **({"adapters": [one.name for one in plan.adapters]} if plan.adapters else {}),
-            "tools": serving.tools,
-            "reasoning": serving.reasoning,
-            "image": bool(serving.modalities.image),
-            "audio": bool(serving.modalities.audio),
-            "video": bool(serving.modalities.video),
-            "prompt_tokens": plan.settings.workload.prompt_tokens,
-            "vllm_version": plan.server.image_version or "",
-        },
-        predicted_kv_tokens=[int(kv.low), int(kv.mid), int(kv.high)],
-        ready_timeout_s=plan.ready_timeout_s,
+        expected=expected,
+        predicted_kv_tokens=kv_tokens,
+        ready_timeout_s=ready_timeout_s,
         invoker=invoker.email,
         log=log,
         skipped=internal if plan.settings.access.ingress == "internal" else "",
