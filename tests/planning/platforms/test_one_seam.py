@@ -22,7 +22,7 @@ EXCEPTIONS = {
     "infra/google/api_errors.py": "tells apart the errors of Google's services, one of which is called tpu",
     "infra/catalog/loader.py": "checks that the quotas named in the platforms' own tables of a machine exist",
     "infra/planning/platforms/registry.py": "the one line a platform",
-    "infra/ops/cli.py": "offers the commands that only one platform has",
+    "infra/ops/command_line/slice_commands.py": "offers the commands that only one platform has",
     "infra/ops/terminal/completions.py": "offers the machines of a command that only one platform has",
 }
 
