@@ -8,14 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from infra.benchmark.stored_run import Cell
-
-# Student's t, two-sided, 95 %, for 1 to 30 degrees of freedom (any table of it); the normal distribution's beyond.
-_T95 = (
-    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
-    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
-    *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
-)
-_NORMAL95 = 1.960
+from infra.benchmark.student_t import t_quantile
 
 
 @dataclass(frozen=True)
@@ -84,7 +77,5 @@ def interval(values: Sequence[float]) -> Interval:
     mean = statistics.fmean(values)
     if len(values) == 1:
         return Interval(mean, None, None)
-    freedom = len(values) - 1
-    t = _T95[freedom - 1] if freedom <= len(_T95) else _NORMAL95
-    half = t * statistics.stdev(values) / math.sqrt(len(values))
+    half = t_quantile(0.975, len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
     return Interval(mean, mean - half, mean + half)
