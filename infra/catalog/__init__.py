@@ -1,10 +1,10 @@
 """Facts as data: models, machines, prices, images, recipes and vLLM's flags, each with its source and date.
 
 Read README.md first, then the data (`*.toml`, `vllm_flags-*.json`, `lock.json`, `published_runs.json`). `schema` says what
-a row may hold and in which unit, `file_reader` reads one file and reports every fault of it, `loader` holds all rows by id:
-`catalog()` is the way in. `flags` and `flag_values` answer what `vllm serve` takes; `lock` reads what `gemma4 pin` wrote,
-`checkpoint_lock` what it read of a user's own checkpoints, and `versions` compares versions of vLLM.
-`dump_flags` writes a table of flags anew and is imported by nothing.
+a row may hold and in which unit, `failures` what a known failure is, `file_reader` reads one file and reports every fault of
+it, `loader` holds all rows by id: `catalog()` is the way in. `flags` and `flag_values` answer what `vllm serve` takes; `lock`
+reads what `gemma4 pin` wrote, `checkpoint_lock` what it read of a user's own checkpoints, and `versions` compares versions of
+vLLM. `dump_flags` writes a table of flags anew and is imported by nothing.
 """
 
 from __future__ import annotations

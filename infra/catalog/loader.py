@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from functools import cache, cached_property
 from pathlib import Path
 
+from infra.catalog.failures import KnownFailure
 from infra.catalog.file_reader import DATA, CatalogFile, RowT, nearest
 from infra.catalog.lock import Lock, read_lock
 from infra.catalog.schema import (
@@ -108,6 +109,20 @@ class Catalog:
                 file.fault(where, f"{twin} is for the same model, accelerator and profile")
         file.finish()
         return recipes
+
+    @cached_property
+    def failures(self) -> Mapping[str, KnownFailure]:
+        """Return the known failures by id, in the order of their precedence."""
+        file = self._open("failures.toml")
+        failures = file.keyed("failures", KnownFailure)
+        stages: dict[str, str] = {}
+        for failure in failures.values():
+            for stage in failure.stages:
+                twin = stages.setdefault(stage, failure.id)
+                if twin != failure.id:
+                    file.fault(f"failures.{failure.id}.stages", f"{twin} is the cause at stage {stage} already")
+        file.finish()
+        return failures
 
     @property
     def slow_memory(self) -> Mapping[str, SlowMemory]:

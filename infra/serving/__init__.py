@@ -5,4 +5,6 @@ sounds of a message); `load` (what `/metrics` says of the work) with `histogram`
 it finds) with `planned_expectation` (what it expects of a plan's servers); `check` (the serving check from beginning to end)
 with `readiness`, `check_stages`, `measure` and `samples`;
 `diagnosis` (from an answer and a log to the likely cause and the fix), and `loading_log` (what a starting server is doing).
+
+`failure_search` finds the known failures of the catalog in lines of a log, in answers and in conditions.
 """

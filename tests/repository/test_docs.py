@@ -19,6 +19,7 @@ import pytest
 import typer.main
 import yaml
 
+from infra.catalog import catalog
 from infra.google.logs import LogSource
 from infra.ops.command_line.all_commands import app
 from infra.ops.commands.explain import describe_setting
@@ -311,11 +312,14 @@ OTHERS_WORDS = {
 
 @cache
 def literals() -> str:
-    """Every text that the programs hold, an f-string's parts one by one."""
+    """Every text that the programs and the catalog of failures hold, an f-string's parts one by one."""
     sources = [path for room in ("infra", "containers") for path in ROOT.glob(f"{room}/**/*.py")]
     trees = (ast.parse(path.read_text("utf-8")) for path in sources)
     texts = [node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant)]
-    return "\n".join(text for text in texts if isinstance(text, str))
+    known = [
+        text for failure in catalog().failures.values() for text in (failure.cause, failure.fix, *failure.patterns)
+    ]
+    return "\n".join([*known, *(text for text in texts if isinstance(text, str))])
 
 
 class TestSymptoms:
