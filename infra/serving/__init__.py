@@ -7,4 +7,5 @@ with `readiness`, `check_stages`, `measure` and `samples`;
 `diagnosis` (from an answer and a log to the likely cause and the fix), and `loading_log` (what a starting server is doing).
 
 `failure_search` finds the known failures of the catalog in lines of a log, in answers and in conditions.
+`evaluation` asks questions with known answers, and says whether a server answers worse than before.
 """

@@ -6,6 +6,8 @@ before every request and writes it into the Authorization header and nowhere els
 
 from __future__ import annotations
 
+import copy
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -102,10 +104,17 @@ class ServingClient:
         self.audience = f"{address.scheme}://{address.netloc}"
         self._root = base_url.rstrip("/") + prefix.rstrip("/")
         self._token = token
+        self._token_lock = threading.Lock()
         self._on_token_refused = on_token_refused
         self._timeouts = timeouts or ServingTimeouts()
         self._clock = clock
         self._http: requests.Session | None = None
+
+    def twin(self) -> ServingClient:
+        """Return a client of the same server for another thread. Both take turns at asking for a token."""
+        other = copy.copy(self)
+        other._http = None
+        return other
 
     def health(self) -> None:
         """Raise AnswerError unless the server says that it is up, which does not prove that it can generate."""
@@ -161,7 +170,8 @@ class ServingClient:
 
         self._http = self._http or requests.Session()
         what = self._what(method, path)
-        token = self._token() if self._token else None
+        with self._token_lock:
+            token = self._token() if self._token else None
         patience_s = self._timeouts.completion_s if body else self._timeouts.question_s
         try:
             with self._http.request(

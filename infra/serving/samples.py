@@ -9,7 +9,7 @@ import random
 import struct
 import wave
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from infra.serving.message_parts import image_data_part, sound_data_part
@@ -50,9 +50,14 @@ def prompt_of(words: int) -> str:
 def png(pixels: int, share: float) -> bytes:
     """Return a PNG of `pixels` by `pixels`: red above `share` of its height, blue below."""
     top = round(pixels * share)
-    rows = b"".join(b"\0" + bytes((200, 40, 40) if row < top else (40, 40, 200)) * pixels for row in range(pixels))
-    header = struct.pack(">IIBBBBB", pixels, pixels, 8, 2, 0, 0, 0)
-    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
+    return png_of([bytes((200, 40, 40) if row < top else (40, 40, 200)) * pixels for row in range(pixels)])
+
+
+def png_of(rows: Sequence[bytes]) -> bytes:
+    """Return a PNG of rows from top to bottom, each of three bytes (red, green, blue) a pixel."""
+    header = struct.pack(">IIBBBBB", len(rows[0]) // 3, len(rows), 8, 2, 0, 0, 0)
+    pixels = zlib.compress(b"".join(b"\0" + row for row in rows))  # each row begins with its filter: none
+    chunks = ((b"IHDR", header), (b"IDAT", pixels), (b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(
         struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
     )

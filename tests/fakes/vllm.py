@@ -79,6 +79,8 @@ class FakeVllm:
         """What came in Authorization headers."""
         self.adapters: dict[str, str] = {}
         """LoRA adapters by the name under which each is served, with the text of its answers."""
+        self.says: Callable[[Any], Mapping[str, Any]] | None = None
+        """What each answer's message holds, by the body of its request; None: what the mode says."""
         self.prefixes: tuple[str, ...] = ("",)
         """Path prefixes that are answered, e.g. /slices/blue."""
         self._lock = threading.Lock()
@@ -208,6 +210,8 @@ class FakeVllm:
 
     def _message(self, body: Any) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": "ready", "reasoning": None, "tool_calls": None}
+        if self.says is not None:
+            return message | dict(self.says(body))
         message["content"] = self.adapters.get(body["model"], message["content"])
         if self.mode == "empty" or (self.mode == "quiet" and not body.get("min_tokens")):
             return message | {"content": ""}
@@ -266,7 +270,7 @@ def _error(code: int, kind: str, message: str) -> Reply:
 def _parts(messages: Any) -> Iterator[Any]:
     for message in messages:
         if not isinstance(message["content"], str):
-            yield from message["content"]
+            yield from message["content"] or ()  # None beside tool calls
 
 
 def _text(messages: Any) -> str:
