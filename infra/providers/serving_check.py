@@ -7,8 +7,7 @@ to zero. Its measurements are not stack outputs, since a failed check would then
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,19 +15,14 @@ import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, UpdateResult
 
 from infra.errors import GoogleError, ServingError
-from infra.google.cloud_run import CloudRun
 from infra.google.identity_tokens import IdentityTokens, outlast_fresh_grants
-from infra.google.logs import LogSource, last_lines
 from infra.google.session import GoogleSession
 from infra.providers.base import DynamicResource, Progress, Provider, changed, fail, in_place, progress_on
+from infra.providers.server_context import log_tail, platform_reason
 from infra.serving.check import CheckExpectation, run_check
 from infra.serving.client import ServingClient
-from infra.serving.server_errors import sentence
 
 _TRIGGERS = ("url", "path", "generation", "expected")
-_LOG_LINES = 15
-_RECENT_S = 3600
-"""How old an error of the supervisor may be to be shown: older ones are about an earlier server."""
 
 
 @dataclass(frozen=True)
@@ -91,9 +85,9 @@ class ServingCheckProvider(Provider):
                 on_token_refused=tokens.forget,
                 prefix=props["path"],
             )
-            log_tail = partial(_log_tail, session, props["log"])
-            platform = partial(_platform, session, props["log"])
-            result = run_check(client, expectation(props), progress=progress, log_tail=log_tail, platform=platform)
+            tail = partial(log_tail, session, props["log"])
+            reason = partial(platform_reason, session, props["log"])
+            result = run_check(client, expectation(props), progress=progress, log_tail=tail, platform=reason)
             return result.to_dict()
         except GoogleError as error:
             fail(f"serving check, stage identity: {error}")
@@ -130,48 +124,3 @@ def expectation(props: Mapping[str, Any]) -> CheckExpectation:
             "ready_timeout_s": props["ready_timeout_s"],
         }
     )
-
-
-def _log_tail(session: GoogleSession, log: Mapping[str, str]) -> Sequence[str]:
-    on_slice = log["kind"] == "slice"
-    source = (LogSource.slice if on_slice else LogSource.service)(log["name"], log["location"])
-    lines = last_lines(session, source, limit=_LOG_LINES) or ("(it has logged nothing yet)",)
-    return (
-        (*_supervisor_errors(session, source), *lines, f"(more: {source.command(session.project)})")
-        if on_slice
-        else lines
-    )
-
-
-def _supervisor_errors(session: GoogleSession, source: LogSource) -> Sequence[str]:
-    """Return the last errors that a slice's supervisor reported, with the last log lines of a server that ended.
-
-    The supervisor starts the server again, and the hundreds of lines of that start would hide why the last one ended.
-    """
-    since = datetime.fromtimestamp(session.clock() - _RECENT_S, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    errors = last_lines(session, replace(source, payload={"event": "trouble"}), limit=2, since=since)
-    return [line for text in errors for line in text.splitlines()]
-
-
-def _platform(session: GoogleSession, log: Mapping[str, str]) -> str:
-    """Return why Cloud Run does not serve what was planned; empty for a slice, and where Cloud Run reports no problem."""
-    if log["kind"] != "service":
-        return ""
-    name, region = log["name"], log["location"]
-    try:
-        service = CloudRun(session, region).service(name)
-    except GoogleError:
-        return ""
-    if service.failed_revision:
-        return (
-            f"Cloud Run has given up on the newest revision: {sentence(service.problem)} The next `pulumi up` tries again with "
-            "a new one."
-        )
-    if not service.ready:
-        return f"Cloud Run is still starting it: {sentence(service.problem)} Run `pulumi up` again to go on waiting."
-    if service.pinned_to:
-        return (
-            f"Somebody moved the traffic to {', '.join(service.pinned_to)}, and `pulumi up` does not change that: run "
-            f"`gcloud run services update-traffic {name} --to-latest --region {region} --project {session.project}`."
-        )
-    return ""

@@ -52,7 +52,7 @@ def deploy(plan: Plan, secrets: Secrets) -> Outputs:
             foundation.invoker,
             url=service.service.uri,
             generation=service.service.latest_ready_revision,
-            log={"kind": "service", "name": plan.names.prefix, "location": plan.region},
+            log=instances.log_place(plan.names, ""),
         ),
         opts=pulumi.ResourceOptions(parent=service, depends_on=[*service.callable, *foundation.deployers]),
     )

@@ -62,7 +62,7 @@ class Rollout(pulumi.ComponentResource):
                 url=args.gateway.service.uri,
                 path=plan.deployment.member_paths()[slice_name],
                 generation=one.instance,
-                log={"kind": "slice", "name": member, "location": one.zone},
+                log=plan.deployment.log_place(plan.names, slice_name),
             )
             waits = one.instance.apply(lambda instance: "" if instance else "it waits for capacity")
             check = ServingCheck(

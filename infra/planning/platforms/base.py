@@ -75,6 +75,10 @@ class Deployment(Rental):
         """Return, by the name of each server, the path that selects it at the stack's address; both empty of the only one."""
         return {"": ""}
 
+    def log_place(self, names: Names, member: str) -> Mapping[str, str]:
+        """Return where the server of that name logs: its kind (service or slice), name and location; empty: nowhere yet."""
+        return {}
+
     @property
     def startup_probe(self) -> HttpProbe | None:
         """The probe that ends a start which takes too long; None if the platform has none."""

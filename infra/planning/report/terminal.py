@@ -12,6 +12,8 @@ from rich.text import Text
 
 from infra.suggestions import printable
 
+NARROW = 80
+"""Columns of what is printed about a stack that runs, where the output is not a terminal."""
 WIDTH = 110
 """Columns of output that is not a terminal."""
 
@@ -27,19 +29,19 @@ def unbroken(lines: Iterable[str]) -> Text:
     return Text("\n".join(lines), no_wrap=True, overflow="ignore")
 
 
-def show(*parts: RenderableType) -> None:
-    """Print to standard output."""
+def show(*parts: RenderableType, columns: int = WIDTH) -> None:
+    """Print to standard output, in `columns` where it is not a terminal."""
     console = Console(highlight=False, markup=False, emoji=False)
     if console.is_terminal:
         _print(console, parts)
     else:
-        print(plain(*parts))
+        print(plain(*parts, columns=columns))
 
 
-def plain(*parts: RenderableType) -> str:
-    """Return text of WIDTH columns, without colours and without blanks at the ends of lines."""
+def plain(*parts: RenderableType, columns: int = WIDTH) -> str:
+    """Return text of `columns`, without colours and without blanks at the ends of lines."""
     buffer = io.StringIO()
-    _print(Console(file=buffer, width=WIDTH, color_system=None, highlight=False, markup=False, emoji=False), parts)
+    _print(Console(file=buffer, width=columns, color_system=None, highlight=False, markup=False, emoji=False), parts)
     return "\n".join(line.rstrip() for line in buffer.getvalue().rstrip().splitlines())
 
 

@@ -10,6 +10,7 @@ from infra.catalog import Accelerator, Catalog, CloudRunLimits
 from infra.errors import CatalogError
 from infra.planning.cost.price_lines import MONTH_H, LineItem, price_line
 from infra.planning.gateway.service_limits import HttpProbe
+from infra.planning.names import Names
 from infra.planning.performance.startup import StartupEstimate
 from infra.planning.platforms.base import Deployment, QuotaNeed
 from infra.planning.platforms.cloud_run.quota_checks import CPU, MEMORY
@@ -53,6 +54,9 @@ class InstancesPlan(Deployment):
     @property
     def requests_each(self) -> int:
         return self.concurrency
+
+    def log_place(self, names: Names, member: str) -> Mapping[str, str]:
+        return {"kind": "service", "name": names.prefix, "location": self.region}
 
     @property
     def startup_probe(self) -> HttpProbe:

@@ -10,7 +10,7 @@ from infra.catalog import Accelerator, Catalog, TpuLimits
 from infra.errors import CatalogError
 from infra.planning.cost.price_lines import MONTH_H, LineItem, price_line
 from infra.planning.gateway.limits import GatewayPlan, plan_gateway
-from infra.planning.names import region_of
+from infra.planning.names import Names, region_of
 from infra.planning.performance.startup import StartupEstimate
 from infra.planning.platforms.base import Deployment, QuotaNeed
 from infra.planning.settings.cidr import neighbour
@@ -67,6 +67,9 @@ class SlicesPlan(Deployment):
 
     def member_paths(self) -> Mapping[str, str]:
         return {name: f"/slices/{name}" for name in self.names}
+
+    def log_place(self, names: Names, member: str) -> dict[str, str]:
+        return {"kind": "slice", "name": names.member(member), "location": self.zone}
 
     @property
     def ends_after_s(self) -> int | None:
