@@ -8,4 +8,5 @@ with `readiness`, `check_stages`, `measure` and `samples`;
 
 `failure_search` finds the known failures of the catalog in lines of a log, in answers and in conditions.
 `evaluation` asks questions with known answers, and says whether a server answers worse than before.
+`local_proxy` serves a remote server on this machine with fresh tokens.
 """

@@ -186,7 +186,9 @@ class ServingClient:
                 if response.status_code != 200:
                     if response.status_code in (401, 403):
                         self._on_token_refused()
-                    raise refused(response, what, audience=self.audience, token_sent=bool(token))
+                    raise refused(
+                        response.status_code, response.text, what, audience=self.audience, token_sent=bool(token)
+                    )
                 yield response
         except requests.RequestException as error:
             raise unanswered(error, what) from None

@@ -56,9 +56,8 @@ class AnswerError(ServingError):
         self.words = words
 
 
-def refused(response: requests.Response, what: str, *, audience: str, token_sent: bool) -> AnswerError:
+def refused(status: int, body: str, what: str, *, audience: str, token_sent: bool) -> AnswerError:
     """Return the error for an answer other than 200. `what` names the request, e.g. `GET https://…/health`."""
-    status, body = response.status_code, response.text
     words = server_words(body)
     kind = _kind_of(status, body)
     fact = f"{what} answered {status}" + (f": {words}" if words else ".")
