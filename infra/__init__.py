@@ -7,6 +7,7 @@ Each room imports only from the rooms above it in this list:
 `planning`     settings in, Plan out: pure functions, without network and without Pulumi
 `google`       clients of Google's APIs; `serving`: a client and the check of vLLM's server
 `providers`    dynamic Pulumi resources, for what the gcp provider cannot do
+`preflight`    asks what would stop a deployment, before anything is paid for; creates nothing
 `components`   a Plan as Pulumi resources; they decide nothing
 `config`, `stack`   what `pulumi up` runs: read the configuration, plan, deploy
 `benchmark`    what is stored of a benchmark, and what is computed from it

@@ -441,6 +441,8 @@ class Quota(Row):
     """How many of the quota's own units make one `unit`: 1,073,741,824 bytes a GiB."""
     default: float | None = None
     """What a project has if nobody asked Google for more, in `unit`; None where reports contradict each other."""
+    comes_with_first_deployment: bool = False
+    """Whether Google gives `default` only with the first deployment in a region: before that, a project may read as 0."""
     source: Source
 
 

@@ -51,6 +51,18 @@ class Credentials:
         except exceptions.RefreshError as error:
             raise self._refusal(error, call) from None
 
+    def member(self) -> str:
+        """Return who calls, as grants name it: serviceAccount:app@project.iam.gserviceaccount.com; empty where the credentials
+        do not tell, as an access token and most logins of people do not. Raises GoogleError without credentials."""
+        if self._gcp.impersonate:
+            return f"serviceAccount:{self._gcp.impersonate}"
+        loaded = self._load()
+        email = str(getattr(loaded, "service_account_email", "") or "")
+        if "@" in email:  # on a machine of Google it is `default` until a token was made
+            return f"serviceAccount:{email}"
+        account = str(getattr(loaded, "account", "") or "")
+        return f"user:{account}" if "@" in account else ""
+
     def _load(self) -> Any:
         if self._loaded is None:
             source = _source(self._gcp)

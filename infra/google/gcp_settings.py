@@ -19,12 +19,15 @@ class Api(Enum):
     """One product of Google Cloud: the stem of its custom-endpoint setting, and its usual address."""
 
     ARTIFACT_REGISTRY = ("artifactRegistry", "https://artifactregistry.googleapis.com/v1/")
+    CLOUD_BILLING = ("cloudBilling", "https://cloudbilling.googleapis.com/v1/")
     CLOUD_QUOTAS = ("cloudQuotas", "https://cloudquotas.googleapis.com/v1/")
     COMPUTE = ("compute", "https://compute.googleapis.com/compute/v1/")
     CLOUD_RUN = ("cloudRunV2", "https://run.googleapis.com/v2/")
+    IAM = ("iamBeta", "https://iam.googleapis.com/v1/")
     IAM_CREDENTIALS = ("iamCredentials", "https://iamcredentials.googleapis.com/v1/")
     LOGGING = ("logging", "https://logging.googleapis.com/v2/")
     MONITORING = ("monitoring", "https://monitoring.googleapis.com/")
+    ORG_POLICY = ("orgPolicy", "https://orgpolicy.googleapis.com/v2/")
     RESOURCE_MANAGER = ("resourceManager", "https://cloudresourcemanager.googleapis.com/v1/")
     SECRET_MANAGER = ("secretManager", "https://secretmanager.googleapis.com/v1/")
     SERVICE_USAGE = ("serviceUsage", "https://serviceusage.googleapis.com/v1/")

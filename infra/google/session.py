@@ -114,6 +114,11 @@ class GoogleSession:
         """The project that calls are made for. Raises GoogleError where none is set."""
         return self.gcp.required_project()
 
+    @property
+    def caller(self) -> str:
+        """Who calls, as grants name it; empty where the credentials do not tell. Raises GoogleError without credentials."""
+        return self._credentials.member()
+
     def get(self, api: Api, path: str, **params: str) -> dict[str, Any]:
         return _object(self._send(_Request("GET", api, path, params, repeatable=True)), api)
 

@@ -230,6 +230,11 @@ class TpuZone:
         pages = self.session.pages(Api.TPU, f"{self._parent}/acceleratorTypes")
         return tuple(sorted({kind["type"] for page in pages for kind in page.get("acceleratorTypes", ())}))
 
+    def runtime_versions(self) -> tuple[str, ...]:
+        """Return the runtime versions, the images of the machines, that the zone lists."""
+        pages = self.session.pages(Api.TPU, f"{self._parent}/runtimeVersions")
+        return tuple(sorted({one["version"] for page in pages for one in page.get("runtimeVersions", ())}))
+
     def _found(self, path: str) -> dict[str, Any] | None:
         try:
             return self.session.get(Api.TPU, path)

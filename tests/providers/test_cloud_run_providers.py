@@ -14,10 +14,11 @@ from containers.weights.gemma4_stage.exit_codes import ExitCode
 from infra.google.cloud_run import CloudRun
 from infra.google.gcp_settings import Api, GcpSettings
 from infra.google.storage import Bucket
+from infra.google.weights_manifest import check_manifest
 from infra.planning.artifacts import MANIFEST, WeightSet
 from infra.providers import serving_check, weights_copy
 from infra.providers.serving_check import ServingCheckProvider
-from infra.providers.weights_copy import NEWER, WeightsCopyProvider, check_manifest
+from infra.providers.weights_copy import NEWER, WeightsCopyProvider
 from tests.fakes.google import FakeGoogle
 from tests.fakes.google.client import FakeTime, session
 from tests.fakes.staging import stage_into

@@ -8,6 +8,7 @@ from typing import Any
 
 from infra.catalog import Accelerator, catalog
 from infra.errors import GoogleError, SettingsError
+from infra.google.tpu_chips import chips_of
 from infra.ops.google_access import google_session
 from infra.ops.plan_inputs import plan_stack, project_root
 from infra.ops.terminal.json_output import camel, print_json
@@ -15,7 +16,7 @@ from infra.ops.tpu.ended_requests import EndedRequests, delete_ended_request, fi
 from infra.ops.tpu.orphans import find_orphans
 from infra.ops.tpu.read_slices import slice_statuses
 from infra.ops.tpu.status_lines import orphan_lines, status_lines
-from infra.ops.tpu.zone_survey import Survey, chips_of, survey
+from infra.ops.tpu.zone_survey import Survey, survey
 from infra.planning.plan import Plan
 from infra.planning.platforms.tpu.slices import SlicesPlan, plan_slices
 from infra.planning.report.tables import Column, FittedTable

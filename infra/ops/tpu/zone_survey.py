@@ -9,7 +9,7 @@ from infra.catalog import Accelerator
 from infra.errors import GoogleError
 from infra.google.quota_limits import quota_limits
 from infra.google.session import GoogleSession
-from infra.google.tpu_types import Provisioning, QueuedResource
+from infra.google.tpu_chips import family_of, held_chips
 from infra.google.tpu_zone import TpuZone, zones
 from infra.planning.names import region_of
 from infra.planning.platforms.tpu.slices import regional
@@ -54,7 +54,7 @@ def survey(session: GoogleSession, accelerator: Accelerator, *, quota: str, flex
     tpu = accelerator.tpu
     if tpu is None:
         raise ValueError(f"{accelerator.id} is not a TPU")
-    google = _ZoneReader(session, on_demand=quota == tpu.quota_on_demand, family=_family(tpu.accelerator_type))
+    google = _ZoneReader(session, on_demand=quota == tpu.quota_on_demand, family=family_of(tpu.accelerator_type))
     by_zone, by_region = google.limits(quota), google.limits(regional(quota))
     every = zones(session)
     wanted = [name for name in every if name in tpu.flex_start_zones or not flex_only]
@@ -71,12 +71,6 @@ def survey(session: GoogleSession, accelerator: Accelerator, *, quota: str, flex
         flex_start = name in tpu.flex_start_zones
         rows.append(ZoneRow(name, flex_start, by_zone.get(name), held[name], by_region.get(region), together))
     return Survey(tuple(sorted(rows, key=lambda row: (not row.flex_start, row.zone))), tuple(google.gaps))
-
-
-def chips_of(queued: QueuedResource) -> int:
-    """Return the chips that a queued resource asks for, from the end of its accelerator type (v6e-4); 0 without one."""
-    number = queued.accelerator_type.rsplit("-", 1)[-1]
-    return int(number) if number.isdigit() else 0
 
 
 def _room(limit: int | None, held: int | None, chips: int) -> bool | None:
@@ -116,20 +110,10 @@ class _ZoneReader:
     def held(self, zone: str) -> int | None:
         """Return the chips that count against the quota, None where the zone does not say."""
         try:
-            listing = TpuZone(self._session, zone).list()
+            chips = held_chips(self._session, zone, self._family, on_demand=self._on_demand)
         except GoogleError as error:
             self.gaps.append(f"{zone}: {error}")
             return None
-        if any(place.endswith(zone) for place in listing.unreachable):
+        if chips is None:
             self.gaps.append(f"{zone}: did not answer")
-            return None
-        return sum(
-            chips_of(one)
-            for one in listing.found
-            if (one.provisioning is Provisioning.ON_DEMAND) == self._on_demand
-            and _family(one.accelerator_type) == self._family
-        )
-
-
-def _family(accelerator_type: str) -> str:
-    return accelerator_type.rpartition("-")[0]
+        return chips

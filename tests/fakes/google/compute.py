@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from tests.fakes.google.product import Product, apply_changes, page, required, route
 from tests.fakes.google.wire import Request, already_exists, resource_in_use
+from tests.fakes.google.world import World
 
 ROOT = "https://www.googleapis.com/compute/v1"
 # What the API fills in when the caller leaves it out, because the provider reads it back.
@@ -24,13 +25,23 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 
 
 class Compute(Product):
-    """One store for all collections, by `projects/P/<scope>/<collection>/<name>` with scope `global` or a region's."""
+    """One store for all collections, by `projects/P/<scope>/<collection>/<name>` with scope `global` or a region's.
+
+    A project says that it may have `most_networks`, and gets more all the same.
+    """
 
     prefix: ClassVar[str] = "compute"
 
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.most_networks = 5
+
     @route("GET", "projects/{project}")
     def project(self, request: Request, project: str) -> Any:
-        return {"kind": "compute#project", "name": project, "selfLink": f"{ROOT}/projects/{project}"}
+        used = sum("/global/networks/" in name for name in self.resources)
+        quotas = [{"metric": "NETWORKS", "limit": float(self.most_networks), "usage": float(used)}]
+        about = {"kind": "compute#project", "name": project, "selfLink": f"{ROOT}/projects/{project}"}
+        return {**about, "quotas": quotas}
 
     @route("GET", "projects/{project}/regions/{region}")
     def region(self, request: Request, project: str, region: str) -> Any:

@@ -7,8 +7,10 @@ import json
 from typing import Any, ClassVar
 
 from tests.fakes.google.product import Product, page, required, route
-from tests.fakes.google.wire import Request, already_exists, not_found, permission_denied
+from tests.fakes.google.wire import ErrorAnswer, Request, already_exists, not_found, permission_denied
 from tests.fakes.google.world import PROJECT_NUMBER, World
+
+MOST_PERMISSIONS = 100
 
 
 class Iam(Product):
@@ -74,7 +76,10 @@ class Iam(Product):
 
 
 class Projects(Product):
-    """`/crm/v1`: one project's record and IAM policy. `denied` holds permissions that testIamPermissions leaves out."""
+    """`/crm/v1`: one project's record and IAM policy.
+
+    `denied` holds permissions that testIamPermissions leaves out, `untestable` those for which it refuses the whole request.
+    """
 
     prefix: ClassVar[str] = "crm"
     controls: ClassVar[tuple[str, ...]] = (
@@ -85,6 +90,8 @@ class Projects(Product):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self.denied: set[str] = set()
+        self.untestable: set[str] = set()
+        self.state = "ACTIVE"
 
     def deny(self, *permissions: str) -> None:
         self.denied |= set(permissions)
@@ -95,13 +102,17 @@ class Projects(Product):
             "projectId": project,
             "projectNumber": PROJECT_NUMBER,
             "name": project,
-            "lifecycleState": "ACTIVE",
+            "lifecycleState": self.state,
             "createTime": "2026-01-01T00:00:00Z",
         }
 
     @route("POST", "projects/{project}:testIamPermissions")
     def test_permissions(self, request: Request, project: str) -> Any:
         asked = request.json().get("permissions", [])
+        if len(asked) > MOST_PERMISSIONS:
+            raise ErrorAnswer(400, f"Too many permissions: {len(asked)}.")
+        if invalid := next((one for one in asked if one in self.untestable), ""):
+            raise ErrorAnswer(400, f"Permission {invalid} is not valid for this resource.")
         return {"permissions": [permission for permission in asked if permission not in self.denied]}
 
     def check_policy_target(self, resource: str) -> None:

@@ -19,7 +19,7 @@ from tests.fakes.google.listener import Listener
 from tests.fakes.google.oauth import OAuth
 from tests.fakes.google.product import Product
 from tests.fakes.google.secret_manager import SecretManager
-from tests.fakes.google.services import CloudQuotas, ServiceUsage
+from tests.fakes.google.services import CloudBilling, CloudQuotas, OrgPolicy, ServiceUsage
 from tests.fakes.google.storage import Storage
 from tests.fakes.google.time_series import TimeSeries
 from tests.fakes.google.tpu import Tpu
@@ -33,6 +33,7 @@ BODY_KEPT = 64 * 1024  # bytes of a body that is not JSON, as kept in `requests`
 # The gcp provider's keys, and below which path each product answers.
 ENDPOINTS = {
     "artifactRegistryCustomEndpoint": "artifactregistry/v1/",
+    "cloudBillingCustomEndpoint": "cloudbilling/v1/",
     "cloudQuotasCustomEndpoint": "cloudquotas/v1/",
     "cloudRunV2CustomEndpoint": "run/v2/",
     "computeCustomEndpoint": "compute/v1/",
@@ -40,6 +41,7 @@ ENDPOINTS = {
     "iamCredentialsCustomEndpoint": "iamcredentials/v1/",
     "loggingCustomEndpoint": "logging/v2/",
     "monitoringCustomEndpoint": "monitoring/",
+    "orgPolicyCustomEndpoint": "orgpolicy/v2/",
     "resourceManagerCustomEndpoint": "crm/v1/",
     "secretManagerCustomEndpoint": "secretmanager/v1/",
     "serviceUsageCustomEndpoint": "serviceusage/v1/",
@@ -82,6 +84,7 @@ class FakeGoogle:
         self.compute = Compute(self.world)
         self.serviceusage, self.cloudquotas = ServiceUsage(self.world), CloudQuotas(self.world)
         self.time_series = TimeSeries(self.world)  # before `monitoring`, which would take it for a collection
+        self.cloudbilling, self.orgpolicy = CloudBilling(self.world), OrgPolicy(self.world)
         self.monitoring = Monitoring(self.world)
         self.tpu = Tpu(self.world)
         self.products: list[Product] = [one for one in vars(self).values() if isinstance(one, Product)]

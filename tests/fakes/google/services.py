@@ -67,6 +67,41 @@ class ServiceUsage(Product):
         return self.world.start(f"operations/op-{self.world.serial()}", response=response)
 
 
+class CloudBilling(Product):
+    """`/cloudbilling/v1`: whether a project is paid for; `account` is empty where nobody pays."""
+
+    prefix: ClassVar[str] = "cloudbilling"
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.account = "billingAccounts/000000-000000-000000"
+
+    @route("GET", "projects/{project}/billingInfo")
+    def info(self, request: Request, project: str) -> Any:
+        paid = {"billingAccountName": self.account, "billingEnabled": True} if self.account else {}
+        return {"name": f"projects/{project}/billingInfo", "projectId": project, **paid}
+
+
+class OrgPolicy(Product):
+    """`/orgpolicy/v2`: the rules that count for a project, by constraint; one without rules allows everything."""
+
+    prefix: ClassVar[str] = "orgpolicy"
+    controls: ClassVar[tuple[str, ...]] = (*Product.controls, "restrict")
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.rules: dict[str, list[dict[str, Any]]] = {}
+
+    def restrict(self, constraint: str, **rule: Any) -> None:
+        """`enforce=True`, `denyAll=True` or `values={"allowedValues": […]}`."""
+        self.rules[constraint] = [rule]
+
+    @route("GET", "projects/{project}/policies/{constraint}:getEffectivePolicy")
+    def effective(self, request: Request, project: str, constraint: str) -> Any:
+        rules = self.rules.get(constraint, [{"allowAll": True}])
+        return {"name": f"projects/{PROJECT_NUMBER}/policies/{constraint}", "spec": {"rules": rules}}
+
+
 class CloudQuotas(Product):
     """`/cloudquotas/v1`: quota values set with `set_quota`, by quota id and place (a region or a zone)."""
 
