@@ -5,8 +5,9 @@
 `run_checks`            asks them side by side, a few at a time
 
 The checks: `project_checks` (credentials, project, billing, APIs), `permission_checks` with the table in
-`required_permissions`, `organization_checks`, `granted_quotas`, `offered_machine`, `image_checks`, `weight_checks`,
-`free_names`, `pulumi_checks`; `all_checks` lists them for a plan.
+`required_permissions`, `organization_checks`, `granted_quotas`, `image_checks`, `weight_checks`, `free_names`,
+`pulumi_checks`; a folder for each platform (`cloud_run/`, `tpu/`) with those that only it needs; `all_checks` lists them for a
+plan.
 
 `before_up`             the few that `pulumi up` asks by itself
 """

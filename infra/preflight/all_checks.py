@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+
 from infra.planning.plan import Plan
-from infra.preflight.free_names import check_bucket_name, check_names, check_slice_names
-from infra.preflight.granted_quotas import check_networks, quota_checks
+from infra.preflight.free_names import check_bucket_name, check_names
+from infra.preflight.granted_quotas import check_networks
 from infra.preflight.image_checks import image_checks
-from infra.preflight.offered_machine import check_machine, check_runtime
 from infra.preflight.organization_checks import (
     check_account_creation,
     check_ingress,
@@ -30,7 +31,7 @@ FIRST = "project"
 
 
 def all_checks(plan: Plan) -> list[PreflightCheck]:
-    """Return the checks of a plan. Which there are depends on its quotas and images alone."""
+    """Return the checks of a plan. Its platform names the module with those that only it needs."""
     return [
         PreflightCheck("plan", "Plan", check_plan, seconds=0, google=False),
         PreflightCheck("pulumi", "Pulumi CLI and state", check_cli, seconds=2, google=False),
@@ -45,10 +46,8 @@ def all_checks(plan: Plan) -> list[PreflightCheck]:
         PreflightCheck("org-ingress", "Organization: ingress", check_ingress, advisory=True),
         PreflightCheck("org-accounts", "Organization: accounts", check_account_creation, advisory=True),
         PreflightCheck("org-members", "Organization: members", check_members, advisory=True),
-        *quota_checks(plan),
+        *(importlib.import_module(module).platform_checks(plan) if (module := plan.platform.preflight) else ()),
         PreflightCheck("quota-networks", "Quota: networks", check_networks),
-        PreflightCheck("machine", "Machine offered", check_machine),
-        PreflightCheck("runtime", "TPU runtime", check_runtime),
         *image_checks(plan),
         PreflightCheck("hub-login", "Docker Hub login", check_hub_login),
         PreflightCheck("model", "Model readable", check_model, seconds=1, google=False),
@@ -57,5 +56,4 @@ def all_checks(plan: Plan) -> list[PreflightCheck]:
         PreflightCheck("adapter-sources", "Adapters' buckets", check_adapter_sources),
         PreflightCheck("bucket-name", "Bucket name", check_bucket_name, seconds=0.6),
         PreflightCheck("names", "Other names", check_names, seconds=2),
-        PreflightCheck("slice-names", "Slices' names", check_slice_names),
     ]

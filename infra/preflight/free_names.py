@@ -8,14 +8,11 @@ from dataclasses import dataclass
 from infra.errors import GoogleError
 from infra.google.gcp_settings import Api
 from infra.google.project import project_record
-from infra.google.slice_records import is_owned
-from infra.google.tpu_zone import TpuZone
 from infra.planning.report.resources import ResourceRow
 from infra.preflight.preflight_check import PreflightResult, failed, not_needed, ok, unknown
 from infra.preflight.required_permissions import short_type
 from infra.preflight.subject import Subject
 
-_QUEUED = "pulumi-python:dynamic/gemma4:TpuQueuedResource"
 _BUCKET = "gcp:storage/bucket:Bucket"
 _SHOWN = 3
 
@@ -128,26 +125,6 @@ def check_names(subject: Subject) -> PreflightResult:
         return ok(f"{len(rows)} names are free or the stack's own")
     more = f" and {len(taken) - _SHOWN} more" if len(taken) > _SHOWN else ""
     return _left_behind(subject, first, f"there is already: {', '.join(taken[:_SHOWN])}{more}")
-
-
-def check_slice_names(subject: Subject) -> PreflightResult:
-    """Return whether no queued resource of somebody else's has the name of a slice; the stack's own are adopted."""
-    rows = [row for row in subject.resources if row.type == _QUEUED]
-    if not rows:
-        return not_needed("the stack has no slices")
-    for row in rows:
-        name, zone = str(row.inputs["queued_id"]), str(row.inputs["zone"])
-        found = TpuZone(subject.session, zone).get(name)
-        if found is not None and not is_owned(found, row.inputs["labels"]):
-            delete = (
-                f"gcloud alpha compute tpus queued-resources delete {name} --zone {zone} --project {subject.project}"
-            )
-            return failed(
-                f"a queued resource {name} is in {zone} and is not this stack's",
-                "The slice could not be asked for.",
-                delete,
-            )
-    return ok(f"{', '.join(str(row.inputs['queued_id']) for row in rows)}: free or the stack's own")
 
 
 def _left_behind(subject: Subject, row: ResourceRow, fact: str) -> PreflightResult:

@@ -2,35 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from infra.errors import GoogleError
 from infra.google.gcp_settings import Api
 from infra.google.quota_limits import quota_limits
-from infra.google.tpu_chips import family_of, held_chips
-from infra.google.tpu_zone import zones
-from infra.planning.names import region_of
 from infra.planning.plan import Plan
 from infra.planning.platforms.base import QUOTAS_PAGE, QuotaNeed
-from infra.planning.platforms.tpu.slices import SlicesPlan
 from infra.planning.report.rows import quota_amount
 from infra.preflight.preflight_check import PreflightCheck, PreflightResult, failed, not_needed, ok, unknown
 from infra.preflight.subject import Subject
 
 _NETWORK = "gcp:compute/network:Network"
+_SHORT = {"GPU": "gpu", "GiB": "memory", "vCPU": "cpu", "chips": "chips"}
 
 
-def quota_checks(plan: Plan, *, held: bool = True) -> Iterator[PreflightCheck]:
-    """Yield a check for each quota of the plan. Without `held` only the limits are compared, with one request each."""
-    slices = plan.deployment if isinstance(plan.deployment, SlicesPlan) else None
-    key = "tpu.zone" if slices else "scaling.maxInstances"
+@dataclass(frozen=True)
+class QuotaTerms:
+    """What a platform says of its quotas."""
+
+    key: str
+    """The setting that decides how much is needed, or where."""
+    late: str
+    """What happens where a quota is too small."""
+    remedies: Callable[[Subject, QuotaNeed, int, int], Iterator[str]]
+    """Commands that help, beside asking for more; from the limit, in the quota's own units, and what is held of it, in ours."""
+    held: Callable[[Subject, QuotaNeed], int | None] | None = None
+    """What others hold of a quota, in our units; None where that does not count, or returned where it is not known."""
+
+
+def quota_checks(plan: Plan, terms: QuotaTerms) -> Iterator[PreflightCheck]:
+    """Yield a check for each quota of the plan."""
     for need in plan.quotas:
-        name = _name(need, plan.quotas)
 
         def ask(subject: Subject, need: QuotaNeed = need) -> PreflightResult:
-            return _check(subject, need, slices if held else None)
+            return _check(subject, need, terms)
 
-        yield PreflightCheck(f"quota-{name}", f"Quota: {name}", ask, seconds=1.0 if slices and held else 0.3, key=key)
+        name = _name(need, plan.quotas)
+        yield PreflightCheck(f"quota-{name}", f"Quota: {name}", ask, seconds=1 if terms.held else 0.3, key=terms.key)
 
 
 def check_networks(subject: Subject) -> PreflightResult:
@@ -46,88 +56,51 @@ def check_networks(subject: Subject) -> PreflightResult:
     limit, used = int(row.get("limit", 0)), int(row.get("usage", 0))
     if used + len(rows) <= limit:
         return ok(f"{used} of {limit} networks are used")
+    more = f"ask for more at {_page(subject, 'compute.googleapis.com')}"
     return failed(
         f"{used} of {limit} networks are used, and the stack makes {len(rows)}",
         "Compute Engine refuses the network, and nothing after it is made.",
-        f"gcloud compute networks list --project {subject.project}; delete one, or ask for more at {_page(subject, 'compute')}",
+        f"gcloud compute networks list --project {subject.project}, and delete one; or {more}",
     )
 
 
-def _check(subject: Subject, need: QuotaNeed, slices: SlicesPlan | None) -> PreflightResult:
-    quota = need.quota
+def _check(subject: Subject, need: QuotaNeed, terms: QuotaTerms) -> PreflightResult:
+    quota, page = need.quota, _page(subject, need.quota.service)
     try:
         limits = quota_limits(subject.session, quota.service, quota.id)
     except GoogleError as error:
-        if error.status == 403 and error.reason == "PERMISSION_DENIED":
-            return unknown(str(error), f"look at {_page(subject, quota.service)}")
-        raise
+        if error.reason != "PERMISSION_DENIED":
+            raise
+        return unknown(str(error), f"look at {page}")
     limit = None if limits is None else limits.get(need.place)
     if limit is None:
-        return unknown(f"{quota.id} is not listed for {need.place}", f"look at {_page(subject, quota.service)}")
+        return unknown(f"{quota.id} is not listed for {need.place}", f"look at {page}")
     wanted = quota_amount(need)
     if limit < 0:
-        return ok(f"{wanted} of {quota.id}: no limit in {need.place}")
-    granted = f"{limit / quota.per_unit:,g}"
+        return ok(f"{wanted} needed, no limit in {need.place}")
     if limit == 0 and quota.comes_with_first_deployment and not need.beyond_default():
         return unknown(
             f"{quota.id} reads as 0 in {need.place}; Google gives {quota.default:g} with the first deployment in a region, "
-            "new billing accounts excepted",
-            f"go on, or ask first: {_page(subject, quota.service)}",
+            "but not to every new billing account",
+            f"go on, or ask first at {page}",
         )
-    held, where = (0, "") if slices is None else _held(subject, need, slices)
+    held = terms.held(subject, need) if terms.held else 0
+    room = f"{limit / quota.per_unit:,g} {quota.unit} in {need.place}"
     if held is None:
-        return unknown(
-            f"{granted} {quota.unit} in {need.place}, but {where} did not say what is held", "try again later"
-        )
-    room = f"{granted} {quota.unit} in {need.place}" + (f", {held:,} of them held" if held else "")
+        return unknown(f"{wanted} needed, {room}; a zone did not say what is held of them", "ask again later")
+    room += f", {held:,} of them held" if held else ""
     if held * quota.per_unit + need.value <= limit:
         return ok(f"{wanted} needed, {room}")
-    late = (
-        "The queued request is refused, or waits for nothing."
-        if slices
-        else ("Cloud Run refuses the service after image and weights are in place.")
-    )
-    return failed(
-        f"{quota.id}: {wanted} needed, {room}", late, "; or ".join(_remedies(subject, need, slices, limit, held))
-    )
-
-
-def _remedies(subject: Subject, need: QuotaNeed, slices: SlicesPlan | None, limit: int, held: int) -> Iterator[str]:
-    """Yield what helps: less, somewhere else, what is held given back, more quota."""
-    stack = subject.plan.stack
-    if slices is not None:
-        if held:
-            yield f"gemma4 tpu ended {stack} --delete"
-        yield f"gemma4 zones {stack}, and: {subject.config('tpu.zone', 'ZONE')}"
-    else:
-        each = need.value // max(1, subject.plan.deployment.replicas)
-        if fits := limit // each if each else 0:
-            yield subject.config("scaling.maxInstances", fits)
-    yield f"ask for {need.value:,} at {_page(subject, need.quota.service)}"
-
-
-def _held(subject: Subject, need: QuotaNeed, slices: SlicesPlan) -> tuple[int | None, str]:
-    """Return the chips in the quota's place that others hold, None where a zone does not say, and that zone."""
-    session, own = subject.session, {subject.plan.names.member(name) for name in slices.names}
-    family, on_demand = family_of(slices.accelerator_type), slices.provisioning == "on-demand"
-    places = [need.place]
-    if need.place == slices.region:
-        places = [zone for zone in zones(session) if region_of(zone) == need.place]
-    total = 0
-    for zone in places:
-        chips = held_chips(session, zone, family, on_demand=on_demand, without=own)
-        if chips is None:
-            return None, zone
-        total += chips
-    return total, ""
+    fixes = [*terms.remedies(subject, need, limit, held), f"ask for {need.value:,} at {page}"]
+    return failed(f"{quota.id}: {wanted} needed, {room}", terms.late, "; or ".join(fixes))
 
 
 def _name(need: QuotaNeed, needs: Sequence[QuotaNeed]) -> str:
     """Return a short name: gpu, memory, cpu; where two quotas have one unit, with the kind of place."""
-    short: Mapping[str, str] = {"GPU": "gpu", "GiB": "memory", "vCPU": "cpu", "chips": "chips"}
+    short = _SHORT[need.quota.unit]
     if sum(one.quota.unit == need.quota.unit for one in needs) == 1:
-        return short[need.quota.unit]
-    return f"{short[need.quota.unit]}-{'zone' if 'PerZone' in need.quota.id else 'region'}"
+        return short
+    return f"{short}-{'zone' if 'PerZone' in need.quota.id else 'region'}"
 
 
 def _page(subject: Subject, service: str) -> str:

@@ -11,7 +11,6 @@ import yaml
 from infra.image_names import parse_image_name
 from infra.ops.commands.plan import list_resources
 from infra.ops.plan_inputs import Planned, plan_stack
-from infra.planning.platforms.tpu.slices import SlicesPlan
 from infra.planning.settings.stackfile import read_stack
 from infra.preflight.all_checks import FIRST, all_checks
 from infra.preflight.preflight_check import PreflightResult
@@ -71,8 +70,7 @@ class ReadyProject:
             self.registry.images[f"{name.path}:{name.digest or name.tag}"] = DIGEST
         for one in plan.weights:
             self.hub.checkpoints[one.hub_id] = FakeCheckpoint({"config.json": (b"{}", 2)})
-        if isinstance(plan.deployment, SlicesPlan):
-            self.google.tpu.configure(pace=None)
+        self.google.tpu.configure(pace=None)
 
     def subject(self) -> Subject:
         planned = self.planned()

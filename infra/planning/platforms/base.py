@@ -169,6 +169,8 @@ class Platform(ABC, Generic[DeploymentT]):
     """Google APIs that a stack needs here beside those of every stack."""
     components: ClassVar[str] = ""
     """The module whose `deploy` builds a plan's resources; blank where nothing does yet."""
+    preflight: ClassVar[str] = ""
+    """The module with the preflight checks that only this platform needs; blank where there are none."""
 
     @abstractmethod
     def place(self, settings: Settings, accelerator: Accelerator) -> Place:

@@ -15,7 +15,7 @@ from infra.planning.platforms.registry import PLATFORMS, platform_of
 from tests.projects import ROOT
 
 FOLDERS = {one.id.replace("-", "_") for one in PLATFORMS.values()}
-ROOMS = ("infra/planning/platforms", "infra/components", "infra/ops")
+ROOMS = ("infra/planning/platforms", "infra/preflight", "infra/components", "infra/ops")
 """Where each platform has a folder, or a module while it is small."""
 
 EXCEPTIONS = {
@@ -95,8 +95,8 @@ def test_a_platform_that_can_be_deployed_says_how() -> None:
 def test_every_platform_stands_in_its_own_folder() -> None:
     for one in PLATFORMS.values():
         assert own(Path(*type(one).__module__.split(".")).with_suffix(".py"))
-        if one.components:
-            assert own(Path(*one.components.split(".")).with_suffix(".py"))
+        for module in filter(None, (one.components, one.preflight)):
+            assert own(Path(*module.split(".")).with_suffix(".py"))
 
 
 def test_no_part_of_a_platform_has_a_longer_name_than_the_prefix_leaves_room_for() -> None:

@@ -55,6 +55,7 @@ class TpuPlatform(Platform[SlicesPlan]):
     part_suffixes = (GATEWAY, SLICES)
     apis = ("secretmanager", "tpu")
     components = "infra.components.tpu.deploy"
+    preflight = "infra.preflight.tpu.slice_preflight"
 
     def place(self, settings: Settings, accelerator: Accelerator) -> Place:
         zone = settings.tpu.zone or accelerator.locations[0]

@@ -1,0 +1,1 @@
+"""What only Cloud Run's instances need: `instance_preflight`."""

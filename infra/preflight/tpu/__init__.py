@@ -1,0 +1,1 @@
+"""What only TPU slices need: `slice_preflight`."""
