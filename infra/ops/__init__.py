@@ -7,6 +7,7 @@
                  scorecard
 `pinning/`       what `gemma4 pin` reads of a checkpoint
 `tpu/`           what only TPU slices need: their state, zones with capacity, ended requests, orphans
+`mcp_server/`    the same questions as tools for assistants
 `terminal/`      how answers and failures are printed, completed, and corrected when mistyped
 `answers/`       the form of what each command prints with `--json`; a plan's is infra/planning/report/data_models.py
 `endpoint/`      finds what serves: by a stack's state or by a URL

@@ -10,6 +10,14 @@ from infra.ops.answers.answer_base import JsonAnswer
 from infra.planning.report.data_models import BandData, Data, Number
 
 
+class PlanScreen(JsonAnswer):
+    """A plan in words, as an assistant gets it: what `gemma4 plan STACK` prints. `--json` prints all of it as data."""
+
+    stack: str = Field(description="name of the stack")
+    verdict: Literal["fits", "tight", "refused"] = Field(description="as in the plan")
+    text: str = Field(description="the first screen, or what changes against another plan")
+
+
 class StackRow(Data):
     """A stack file that can be planned."""
 

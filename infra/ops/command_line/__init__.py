@@ -5,5 +5,6 @@
 `planning_commands`   before anything is deployed: plan, stacks, models, machines, explain, recommend, scorecard, pin
 `operating_commands`  of a stack that runs: status
 `slice_commands`      of TPU slices: zones, tpu status, tpu ended
+`assistant_commands`  for assistants: mcp
 `all_commands`        brings them together
 """

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from infra.catalog import GIB, Accelerator, Model, catalog
-from infra.ops.terminal.json_output import print_json
+from infra.ops.answers.answer_base import print_answer
+from infra.ops.answers.planning_answers import MachineRow, Machines, ModelRow, Models
 from infra.planning.plan import Plan
 from infra.planning.planner import make_plan
 from infra.planning.report.tables import Column, FittedTable
@@ -16,9 +16,9 @@ from infra.planning.units import exact
 
 def show_models(*, as_json: bool) -> None:
     """Print every model of the catalog with its size and the cheapest machine that it can be deployed on."""
-    rows = [_model_row(model) for model in catalog().models.values()]
+    found = models_answer()
     if as_json:
-        print_json({"models": rows})
+        print_answer(found)
         return
     columns = [
         Column("model"),
@@ -32,16 +32,16 @@ def show_models(*, as_json: bool) -> None:
     ]
     cells = [
         [
-            row["id"],
-            f"{row['parameters'] / 1e9:.1f}",
-            f"{row['activeParameters'] / 1e9:.1f}",
-            f"{row['checkpointBytes'] / GIB:.1f}",
-            f"{row['largestMaxModelLen']:,}",
-            ", ".join(row["modalities"]),
-            row["cheapestMachine"] or "none",
-            "" if row["usdPerHour"] is None else f"{row['usdPerHour']:,.2f}",
+            row.id,
+            f"{row.parameters / 1e9:.1f}",
+            f"{row.active_parameters / 1e9:.1f}",
+            f"{row.checkpoint_bytes / GIB:.1f}",
+            f"{row.largest_max_model_len:,}",
+            ", ".join(row.modalities),
+            row.cheapest_machine or "none",
+            "" if row.usd_per_hour is None else f"{row.usd_per_hour:,.2f}",
         ]
-        for row in rows
+        for row in found.models
     ]
     show(
         FittedTable(columns, cells),
@@ -51,9 +51,9 @@ def show_models(*, as_json: bool) -> None:
 
 def show_machines(*, as_json: bool) -> None:
     """Print every machine of the catalog with its memory, its price, where it is, and the largest model that fits."""
-    rows = [_machine_row(machine) for machine in catalog().accelerators.values()]
+    found = machines_answer()
     if as_json:
-        print_json({"machines": rows})
+        print_answer(found)
         return
     columns = [
         Column("machine"),
@@ -65,20 +65,20 @@ def show_machines(*, as_json: bool) -> None:
         Column("largest model", spare=2),
     ]
     cells = []
-    for row in rows:
-        first, *more = row["locations"]
+    for row in found.machines:
+        first, *more = row.locations
         cells.append(
             [
-                row["id"],
-                f"{row['devices']}",
-                f"{row['deviceMemoryGib']:.1f}",
-                f"{row['usdPerHour']:,.2f}",
-                row["platform"],
+                row.id,
+                f"{row.devices}",
+                f"{row.device_memory_gib:.1f}",
+                f"{row.usd_per_hour:,.2f}",
+                row.platform,
                 first + (f" + {len(more)}" if more else ""),
-                next(iter(row["models"]), "none"),
+                next(iter(row.models), "none"),
             ]
         )
-    bare = [row["id"] for row in rows if not row["deployable"]]
+    bare = [row.id for row in found.machines if not row.deployable]
     show(
         FittedTable(columns, cells),
         "$/hour: one machine with its vCPU and memory, at list price in its first place.",
@@ -87,32 +87,42 @@ def show_machines(*, as_json: bool) -> None:
     )
 
 
-def _model_row(model: Model) -> dict[str, Any]:
+def models_answer() -> Models:
+    """Return every model of the catalog."""
+    return Models(models=[_model_row(model) for model in catalog().models.values()])
+
+
+def machines_answer() -> Machines:
+    """Return every machine of the catalog."""
+    return Machines(machines=[_machine_row(machine) for machine in catalog().accelerators.values()])
+
+
+def _model_row(model: Model) -> ModelRow:
     architecture = catalog().architecture_of(model.id)
     deployable = [machine for machine in catalog().accelerators.values() if machine.deployable]
     fitting = _fitting((model.id, machine.id) for machine in deployable)
     cheapest = min(fitting, key=lambda plan: plan.cost.usd_per_hour, default=None)
-    return {
-        "id": model.id,
-        "title": model.title,
-        "hubId": model.hub_id,
-        "maker": model.maker,
-        "parameters": architecture.parameters.total,
-        "activeParameters": architecture.active_parameters,
-        "weightFormat": model.weight_format,
-        "checkpointBytes": model.checkpoint_bytes,
-        "largestMaxModelLen": architecture.max_position,
-        "modalities": list(architecture.input_modalities),
-        "gated": model.gated,
-        "assistant": model.assistant,
-        "minVllm": model.min_vllm,
-        "cheapestMachine": None if cheapest is None else cheapest.accelerator.id,
-        "usdPerHour": None if cheapest is None else exact(cheapest.cost.usd_per_hour),
-        "fitsOn": [plan.accelerator.id for plan in fitting],
-    }
+    return ModelRow(
+        id=model.id,
+        title=model.title,
+        hub_id=model.hub_id,
+        maker=model.maker,
+        parameters=architecture.parameters.total,
+        active_parameters=architecture.active_parameters,
+        weight_format=model.weight_format,
+        checkpoint_bytes=model.checkpoint_bytes,
+        largest_max_model_len=architecture.max_position,
+        modalities=list(architecture.input_modalities),
+        gated=model.gated,
+        assistant=model.assistant,
+        min_vllm=model.min_vllm,
+        cheapest_machine=None if cheapest is None else cheapest.accelerator.id,
+        usd_per_hour=None if cheapest is None else exact(cheapest.cost.usd_per_hour),
+        fits_on=[plan.accelerator.id for plan in fitting],
+    )
 
 
-def _machine_row(machine: Accelerator) -> dict[str, Any]:
+def _machine_row(machine: Accelerator) -> MachineRow:
     largest_first = sorted(
         catalog().models.values(),
         key=lambda model: (catalog().architecture_of(model.id).parameters.total, model.checkpoint_bytes),
@@ -120,18 +130,18 @@ def _machine_row(machine: Accelerator) -> dict[str, Any]:
     )
     fitting = _fitting((model.id, machine.id) for model in largest_first)
     smallest = make_plan("list", {"model": largest_first[-1].id, "accelerator": machine.id})
-    return {
-        "id": machine.id,
-        "title": machine.title,
-        "platform": machine.platform,
-        "deployable": machine.deployable,
-        "devices": machine.devices,
-        "deviceMemoryGib": machine.device_memory_gib,
-        "usdPerHour": exact((fitting[0] if fitting else smallest).cost.usd_per_hour),
-        "locations": list(machine.locations),
-        "invitedLocations": list(machine.invited_locations),
-        "models": [plan.model.id for plan in fitting],
-    }
+    return MachineRow(
+        id=machine.id,
+        title=machine.title,
+        platform=machine.platform,
+        deployable=machine.deployable,
+        devices=machine.devices,
+        device_memory_gib=machine.device_memory_gib,
+        usd_per_hour=exact((fitting[0] if fitting else smallest).cost.usd_per_hour),
+        locations=list(machine.locations),
+        invited_locations=list(machine.invited_locations),
+        models=[plan.model.id for plan in fitting],
+    )
 
 
 def _fitting(pairs: Iterable[tuple[str, str]]) -> list[Plan]:

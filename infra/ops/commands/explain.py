@@ -9,8 +9,9 @@ from pydantic import BaseModel
 from rich.text import Text
 
 from infra.errors import SettingsError
+from infra.ops.answers.answer_base import print_answer
+from infra.ops.answers.planning_answers import Explanations, SettingRow
 from infra.ops.commands.explain_terms import choices, known_words, word_rows
-from infra.ops.terminal.json_output import print_json
 from infra.planning.report.tables import Column, FittedTable
 from infra.planning.report.terminal import show
 from infra.planning.settings.declarations import SECRET_KEY
@@ -20,8 +21,22 @@ from infra.suggestions import did_you_mean
 
 
 def show_setting(key: str, *, as_json: bool) -> None:
-    """Print one setting, the members of a group, all settings, or what is known of another word. Raises SettingsError for
-    a word that is unknown."""
+    """Print one setting, the members of a group, all settings, or what is known of another word."""
+    found = explain_answer(key)
+    described = [row.model_dump() for row in found.terms]
+    if as_json:
+        print_answer(found)
+    elif len(described) == 1:
+        _show_one(described[0])
+    else:
+        columns = [Column("setting"), Column("default"), Column("meaning", folds=True)]
+        settings = [row for row in described if row["type"] != "group"]
+        show(FittedTable(columns, [(row["key"], _default(row), row["meaning"]) for row in settings]))
+
+
+def explain_answer(key: str = "") -> Explanations:
+    """Return one setting, a group with its members, all settings where `key` is empty, or what is known of another word.
+    Raises SettingsError for a word that is unknown."""
     key = key.strip().removeprefix(f"{NAMESPACE}:")
     rows = {path: field for path, field in known_paths() if not key or path == key or path.startswith(f"{key}.")}
     described = [describe_setting(path, field) for path, field in rows.items()] or word_rows(key)
@@ -30,14 +45,7 @@ def show_setting(key: str, *, as_json: bool) -> None:
         last = [path for path in known if path.rsplit(".", 1)[-1].lower() == key.rsplit(".", 1)[-1].lower()]
         hint = f"Did you mean {last[0]}?" if last else did_you_mean(key, known_words())
         raise SettingsError.of(key, "no such setting.", fix=hint or "List them all with: gemma4 explain")
-    if as_json:
-        print_json({"terms": described})
-    elif len(described) == 1:
-        _show_one(described[0])
-    else:
-        columns = [Column("setting"), Column("default"), Column("meaning", folds=True)]
-        settings = [row for row in described if row["type"] != "group"]
-        show(FittedTable(columns, [(row["key"], _default(row), row["meaning"]) for row in settings]))
+    return Explanations(terms=[SettingRow.model_validate(row) for row in described])
 
 
 def describe_setting(path: str, field: Any) -> dict[str, Any]:

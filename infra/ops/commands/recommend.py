@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from infra.ops.terminal.json_output import print_json
-from infra.planning.candidates import Candidate, Need
+from infra.ops.answers.answer_base import print_answer
+from infra.ops.answers.planning_answers import CandidateRow, Recommendations
+from infra.planning.candidates import Candidate, Need, Order
 from infra.planning.ranking import POINTS, doubt_about, reason
 from infra.planning.recommend import Recommendation, recommend
 from infra.planning.report.tables import Column, FittedTable
@@ -19,19 +20,54 @@ def show_recommendations(need: Need, *, top: int, as_json: bool) -> bool:
     """Print at most `top` candidates; False where nothing in the catalog meets the need."""
     found = recommend(need)
     if as_json:
-        print_json(
-            {
-                "candidates": [_data(need, found, index) for index in range(len(found.candidates[:top]))],
-                "rejected": found.rejected,
-                "cheapestTooDearUsdPerHour": None if found.cheapest is None else exact(found.cheapest.usd_per_hour),
-                "mostUsers": found.most_users or None,
-            }
-        )
+        print_answer(_as_answer(need, found, top))
     elif found.candidates:
         _show(need, found, top)
     else:
         print(f"nothing in the catalog meets this need: {_why(found)}")
     return bool(found.candidates)
+
+
+def recommend_answer(
+    model: str | None = None,
+    context: int = Need.context,
+    users: int = Need.users,
+    max_usd_per_hour: float | None = None,
+    min_tokens_per_second: float | None = None,
+    prompt_tokens: int = Need.prompt_tokens,
+    output_tokens: int = Need.output_tokens,
+    min_quality: float | None = None,
+    images: bool = False,
+    may_end: bool = False,
+    order: Order = Need.order,
+    top: int = 10,
+) -> Recommendations:
+    """Return at most `top` candidates for a need; the other parameters are the fields of `Need`."""
+    need = Need(
+        model,
+        context,
+        users,
+        max_usd_per_hour,
+        min_tokens_per_second,
+        prompt_tokens,
+        output_tokens,
+        min_quality,
+        images,
+        may_end,
+        order,
+    )
+    return _as_answer(need, recommend(need), top)
+
+
+def _as_answer(need: Need, found: Recommendation, top: int) -> Recommendations:
+    return Recommendations(
+        candidates=[
+            CandidateRow.model_validate(_data(need, found, index)) for index in range(len(found.candidates[:top]))
+        ],
+        rejected=found.rejected,
+        cheapest_too_dear_usd_per_hour=None if found.cheapest is None else exact(found.cheapest.usd_per_hour),
+        most_users=found.most_users or None,
+    )
 
 
 def _show(need: Need, found: Recommendation, top: int) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 from infra.catalog import Accelerator, catalog
 from infra.errors import GoogleError, SettingsError
 from infra.google.tpu_chips import chips_of
+from infra.ops.answers.answer_base import print_answer
+from infra.ops.answers.slice_answers import EndedRequestsAnswer, ZoneRoomRow, Zones
 from infra.ops.google_access import google_session
 from infra.ops.plan_inputs import plan_stack, project_root
 from infra.ops.terminal.json_output import camel, print_json
@@ -47,16 +49,18 @@ def show_zones(stack: str | None, accelerator: str | None, *, every: bool, as_js
     Raises GoogleError where no zone answers.
     """
     capacity = _capacity(stack, accelerator)
-    flex_only = capacity.flex and not every
-    found = survey(google_session(capacity.file), capacity.accelerator, quota=capacity.quota, flex_only=flex_only)
-    chips = capacity.accelerator.devices
+    found = _surveyed(capacity, every)
     if as_json:
-        rows = [{**camel(asdict(row)), "room": row.room(chips)} for row in found.rows]
-        about = {"accelerator": capacity.accelerator.id, "quota": capacity.quota}
-        print_json({**about, "zones": rows, "gaps": list(found.gaps)})
+        print_answer(_as_zones(capacity, found))
     else:
         _print_zones(capacity, found)
-    return any(row.room(chips) is not False for row in found.rows)
+    return any(row.room(capacity.accelerator.devices) is not False for row in found.rows)
+
+
+def zones_answer(stack: str | None = None, accelerator: str | None = None, every: bool = False) -> Zones:
+    """Return the zones where the accelerator could be asked for. Raises GoogleError where no zone answers."""
+    capacity = _capacity(stack, accelerator)
+    return _as_zones(capacity, _surveyed(capacity, every))
 
 
 def show_slices(stack: str, *, as_json: bool) -> bool:
@@ -86,6 +90,28 @@ def show_slices(stack: str, *, as_json: bool) -> bool:
 def show_ended_requests(stack: str | None, *, delete: bool, everybody: bool, as_json: bool) -> bool:
     """Print the ended requests. With `delete`, delete those of the stack; without a stack those of all stacks of this
     program, with `everybody` all. Return False if one could not be deleted."""
+    looked = _look_for_ended(stack, delete=delete, everybody=everybody)
+    if as_json:
+        print_answer(_as_ended_answer(*looked))
+    else:
+        hint = (
+            f"They hold quota until they are deleted: gemma4 tpu ended {stack or 'STACK'} --delete (those of the stack), "
+            "gemma4 tpu ended --delete (of all stacks of gemma4), gemma4 tpu ended --delete --everybody (all)."
+        )
+        _print_ended(*looked, hint="" if delete else hint)
+    return not looked[2]
+
+
+def ended_answer(stack: str | None = None, delete: bool = False, everybody: bool = False) -> EndedRequestsAnswer:
+    """Return the ended requests; with `delete`, after those that are meant were deleted."""
+    return _as_ended_answer(*_look_for_ended(stack, delete=delete, everybody=everybody))
+
+
+_Looked = tuple[EndedRequests, dict[tuple[str, str], str], dict[str, str]]
+"""The ended requests, what was done with each by zone and id, and why one could not be deleted."""
+
+
+def _look_for_ended(stack: str | None, *, delete: bool, everybody: bool) -> _Looked:
     if everybody and not delete:
         fix = "Add --delete, or leave it out: all are listed anyway."
         raise SettingsError.of("--everybody", "has a meaning only beside --delete.", "Nothing is deleted.", fix)
@@ -102,15 +128,7 @@ def show_ended_requests(stack: str | None, *, delete: bool, everybody: bool, as_
             except GoogleError as error:
                 failed[one.id] = str(error)
                 done[one.zone, one.id] = "failed"
-    if as_json:
-        print_json(_ended_data(ended, done, failed))
-    else:
-        hint = (
-            f"They hold quota until they are deleted: gemma4 tpu ended {stack or 'STACK'} --delete (those of the stack), "
-            "gemma4 tpu ended --delete (of all stacks of gemma4), gemma4 tpu ended --delete --everybody (all)."
-        )
-        _print_ended(ended, done, failed, hint="" if delete else hint)
-    return not failed
+    return ended, done, failed
 
 
 @dataclass(frozen=True)
@@ -136,6 +154,19 @@ def _capacity(stack: str | None, accelerator: str | None) -> _Capacity:
         return _Capacity(None, chosen, chosen.tpu.quota, flex=True)
     slices = plan_slices(planned.plan.settings, chosen, gateway_region=planned.plan.region)
     return _Capacity(planned.file, chosen, slices.quota, flex=slices.provisioning == "flex-start")
+
+
+def _surveyed(capacity: _Capacity, every: bool) -> Survey:
+    flex_only = capacity.flex and not every
+    return survey(google_session(capacity.file), capacity.accelerator, quota=capacity.quota, flex_only=flex_only)
+
+
+def _as_zones(capacity: _Capacity, found: Survey) -> Zones:
+    rows = [
+        ZoneRoomRow.model_validate({**asdict(row), "room": row.room(capacity.accelerator.devices)})
+        for row in found.rows
+    ]
+    return Zones(accelerator=capacity.accelerator.id, quota=capacity.quota, zones=rows, gaps=list(found.gaps))
 
 
 def _print_zones(capacity: _Capacity, found: Survey) -> None:
@@ -177,7 +208,9 @@ def _print_ended(
     show(FittedTable(columns, rows), *failed.values(), *gaps, *filter(None, [hint]))
 
 
-def _ended_data(ended: EndedRequests, done: Mapping[tuple[str, str], str], failed: Mapping[str, str]) -> dict[str, Any]:
+def _as_ended_answer(
+    ended: EndedRequests, done: Mapping[tuple[str, str], str], failed: Mapping[str, str]
+) -> EndedRequestsAnswer:
     rows = [
         {
             "id": one.id,
@@ -192,4 +225,6 @@ def _ended_data(ended: EndedRequests, done: Mapping[tuple[str, str], str], faile
         for one in ended.found
     ]
     deleted = [row["id"] for row in rows if row["done"] == "deleted"]
-    return {"ended": rows, "deleted": deleted, "failed": dict(failed), "gaps": list(ended.gaps)}
+    return EndedRequestsAnswer.model_validate(
+        {"ended": rows, "deleted": deleted, "failed": dict(failed), "gaps": list(ended.gaps)}
+    )

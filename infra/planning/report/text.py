@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rich.console import RenderableType
@@ -34,6 +34,16 @@ def print_first_screen(plan: Plan) -> None:
     show(*first_screen(plan, width(COLUMNS)))
 
 
+def first_screen_text(plan: Plan) -> str:
+    """Return the same as plain text."""
+    return plain(*first_screen(plan, COLUMNS))
+
+
+def changes_text(plan: Plan, before: Mapping[str, Any]) -> str:
+    """Return what changes against another plan's JSON as plain text, resources left out."""
+    return plain(*_changes(plan, None, before))
+
+
 def print_whole(plan: Plan, resources: ResourceList | None) -> None:
     """Print everything that is known of the plan, what to type next at the end."""
     show(*_whole(plan, resources), *([] if plan.refused else step_lines(plan, width())))
@@ -41,11 +51,15 @@ def print_whole(plan: Plan, resources: ResourceList | None) -> None:
 
 def print_changes(plan: Plan, resources: ResourceList | None, before: Mapping[str, Any]) -> None:
     """Print only what changes; `before` is another plan's JSON."""
+    show(*_changes(plan, resources, before))
+
+
+def _changes(plan: Plan, resources: ResourceList | None, before: Mapping[str, Any]) -> Iterable[RenderableType]:
     from infra.planning.report.data import as_json
     from infra.planning.report.diff import compare
     from infra.planning.report.diff_text import comparison_parts
 
-    show(*comparison_parts(compare(before, as_json(plan, resources)), plan.stack))
+    return comparison_parts(compare(before, as_json(plan, resources)), plan.stack)
 
 
 def print_command(plan: Plan) -> None:

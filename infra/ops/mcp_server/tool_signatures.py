@@ -1,0 +1,38 @@
+"""Gives a tool the parameters of the function that answers it, with the words of the command's own help."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Annotated, Any, get_type_hints
+
+import typer.main
+from pydantic import Field
+
+from infra.ops.command_line.all_commands import app
+from infra.ops.mcp_server.tools import Tool
+
+
+def description(tool: Tool) -> str:
+    """Return what the command's help says, without its examples."""
+    return inspect.cleandoc(_command(tool).help or "").replace("\b\n", "")
+
+
+def parameters(tool: Tool) -> Iterator[inspect.Parameter]:
+    """Yield the parameters of the function that answers, as keywords, but for the one that makes the answer a deed."""
+    hints = get_type_hints(tool.function)
+    helps = {one.name: getattr(one, "help", "") or "" for one in _command(tool).params}
+    for name, parameter in inspect.signature(tool.function).parameters.items():
+        if name != tool.applies:
+            yield parameter.replace(
+                kind=inspect.Parameter.KEYWORD_ONLY,
+                default=tool.defaults.get(name, parameter.default),
+                annotation=Annotated[hints[name], Field(description=helps[name])],
+            )
+
+
+def _command(tool: Tool) -> Any:
+    found: Any = typer.main.get_command(app)
+    for word in tool.command.split():
+        found = found.commands[word]
+    return found

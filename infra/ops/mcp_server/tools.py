@@ -1,0 +1,60 @@
+"""Which questions are tools: each names the command that asks it, and the function that answers both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any
+
+from infra.ops.answers.answer_base import JsonAnswer
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A command as a tool. Its help is the tool's description, its options are the parameters."""
+
+    command: str
+    """Its words, e.g. `tpu ended`."""
+    answer: str
+    """Module and name of the function that answers, e.g. infra.ops.commands.plan:plan_answer."""
+    applies: str = ""
+    """The parameter that makes the answer a deed; empty of a question."""
+    defaults: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    """Defaults that are smaller than the command's, since an assistant pays for what it reads."""
+
+    @property
+    def name(self) -> str:
+        return self.command.replace(" ", "_").replace("-", "_")
+
+    def call(self, **arguments: Any) -> JsonAnswer:
+        """Return the answer. Raises Gemma4Error."""
+        answered: JsonAnswer = self.function(**arguments)
+        return answered
+
+    @property
+    def function(self) -> Any:
+        """The function that answers, imported when it is first wanted."""
+        module, _, name = self.answer.partition(":")
+        return getattr(import_module(module), name)
+
+
+TOOLS = (
+    Tool("plan", "infra.ops.commands.plan:plan_answer"),
+    Tool("stacks", "infra.ops.commands.plan:stacks_answer"),
+    Tool("models", "infra.ops.commands.catalog_lists:models_answer"),
+    Tool("machines", "infra.ops.commands.catalog_lists:machines_answer"),
+    Tool("explain", "infra.ops.commands.explain:explain_answer"),
+    Tool("recommend", "infra.ops.commands.recommend:recommend_answer", defaults=MappingProxyType({"top": 3})),
+    Tool("zones", "infra.ops.tpu.tpu_commands:zones_answer"),
+    Tool("tpu ended", "infra.ops.tpu.tpu_commands:ended_answer", applies="delete"),
+)
+"""In the order in which a client lists them."""
+
+NO_TOOLS: Mapping[str, str] = {
+    "scorecard": "80 KB of published runs, which docs/scorecard.md holds",
+    "pin": "writes files of this program's checkout",
+    "mcp": "is the server itself",
+}
+"""Commands that are no tools, with the reason."""
