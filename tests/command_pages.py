@@ -12,6 +12,7 @@ import typer.main
 from infra.ops.answers.all_answers import ANSWERS
 from infra.ops.command_line.all_commands import app
 from infra.ops.command_line.root import SECTIONS
+from infra.ops.mcp_server.tools import NO_TOOLS, TOOLS
 from tests.projects import ROOT
 
 INDEX = ROOT / "docs" / "commands.md"
@@ -70,6 +71,11 @@ def _page(words: tuple[str, ...], one: Any) -> Iterator[str]:
         schema = f"[JSON schema](../schemas/{'-'.join(words)}.json)"
         words_page = "../plan-schema.md" if name == "plan" else f"../json.md#gemma4-{'-'.join(words)}"
         yield from ("", "## JSON", "", f"`--json` prints [these keys]({words_page}); {schema}.")
+    if tool := next((one for one in TOOLS if one.command == name), None):
+        when = ", with `--allow-changes`: it answers with a preview first" if tool.applies else ""
+        yield from ("", "## For assistants", "", f"The [MCP](../tasks/connect-an-assistant.md) tool `{tool.name}`{when}.")
+    elif name in NO_TOOLS:
+        yield from ("", "## For assistants", "", f"Not an [MCP](../tasks/connect-an-assistant.md) tool: {NO_TOOLS[name]}.")
 
 
 def _paragraphs(text: str | None) -> list[str]:
