@@ -73,9 +73,19 @@ def _page(words: tuple[str, ...], one: Any) -> Iterator[str]:
         yield from ("", "## JSON", "", f"`--json` prints [these keys]({words_page}); {schema}.")
     if tool := next((one for one in TOOLS if one.command == name), None):
         when = ", with `--allow-changes`: it answers with a preview first" if tool.applies else ""
-        yield from ("", "## For assistants", "", f"The [MCP](../tasks/connect-an-assistant.md) tool `{tool.name}`{when}.")
+        yield from (
+            "",
+            "## For assistants",
+            "",
+            f"The [MCP](../tasks/connect-an-assistant.md) tool `{tool.name}`{when}.",
+        )
     elif name in NO_TOOLS:
-        yield from ("", "## For assistants", "", f"Not an [MCP](../tasks/connect-an-assistant.md) tool: {NO_TOOLS[name]}.")
+        yield from (
+            "",
+            "## For assistants",
+            "",
+            f"Not an [MCP](../tasks/connect-an-assistant.md) tool: {NO_TOOLS[name]}.",
+        )
 
 
 def _paragraphs(text: str | None) -> list[str]:
