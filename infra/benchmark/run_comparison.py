@@ -33,7 +33,7 @@ differ so much by themselves (docs/benchmarks.md), and repeats of one run cannot
 SOUGHT = 0.10
 """The change that a comparison must be able to exclude before it says "no difference"."""
 POWER = 0.9
-"""How often a change of SOUGHT should be found where a number of repeats is suggested."""
+"""How often the sought change should be found where a number of repeats is suggested."""
 PAIRED_FROM = 6
 """Repeats from which alternating ones are compared in pairs: with fewer, pairs lose more certainty by the halved degrees of
 freedom than they win from drift, which alternating keeps out of the means in either case."""
@@ -67,7 +67,7 @@ class MetricChange:
     joint_interval: tuple[float, float] | None
     """Of the change, such that all joint intervals of a comparison hold in 95 of 100 comparisons."""
     repeats_needed: int | None
-    """Repeats of each run that would find a change of SOUGHT nine times in ten at this noise; None where unknown."""
+    """Repeats of each run that would find the change that is sought nine times in ten at this noise; None where unknown."""
 
     @property
     def slower_by(self) -> float:
@@ -98,11 +98,19 @@ class RunComparison:
         return [one for one in self.overall if one.verdict in verdicts]
 
 
-def compare_runs(a: Sequence[BenchmarkRun], b: Sequence[BenchmarkRun], tolerance: float = TOLERANCE) -> RunComparison:
-    """Return the comparison of two runs, or of several runs of each side, whose repeats are then taken together.
+@dataclass(frozen=True)
+class Claims:
+    """What changes are to be told apart, as fractions."""
 
-    `tolerance` is the change that does not count as one, as a fraction.
-    """
+    tolerance: float = TOLERANCE
+    """A change up to this does not count as one."""
+    sought: float = SOUGHT
+    """A change of this size must be excluded before it says "no difference"."""
+
+
+def compare_runs(a: Sequence[BenchmarkRun], b: Sequence[BenchmarkRun], claims: Claims | None = None) -> RunComparison:
+    """Return the comparison of two runs, or of several runs of each side, whose repeats are then taken together."""
+    claims = claims or Claims()
     before, after = _measured(a), _measured(b)
     shared = [key for key in before if key in after]
     paired = _alternate(before, after)
@@ -112,9 +120,9 @@ def compare_runs(a: Sequence[BenchmarkRun], b: Sequence[BenchmarkRun], tolerance
     run_error = ERROR * (SHARE_OF_RUN if len(shared) > 1 else 1) / len(METRICS)
     cell_error = ERROR * (1 - SHARE_OF_RUN if len(shared) > 1 else 1) / len(METRICS) / max(1, len(shared))
     for key in shared:
-        found = (_cell_estimate(metric, series[key], cell_error, tolerance) for metric in METRICS)
+        found = (_cell_estimate(metric, series[key], cell_error, claims) for metric in METRICS)
         per_cell[key] = tuple(one for one in found if one)
-    whole = (_run_estimate(metric, list(series.values()), blocked, run_error, tolerance) for metric in METRICS)
+    whole = (_run_estimate(metric, list(series.values()), blocked, run_error, claims) for metric in METRICS)
     overall = tuple(one for one in whole if one)
     return RunComparison(
         verdict=_verdict_of_run(overall, per_cell),
@@ -195,21 +203,23 @@ def _change(a: Sequence[float], b: Sequence[float], paired: bool) -> _Change:
     return _Change(*means, math.sqrt(variance * (1 / len(a) + 1 / len(b))), freedom, math.sqrt(variance))
 
 
-def _cell_estimate(metric: BenchmarkMetric, series: _Series, error: float, tolerance: float) -> MetricChange | None:
+def _cell_estimate(metric: BenchmarkMetric, series: _Series, error: float, claims: Claims) -> MetricChange | None:
     a, b = _logs(metric, series.a), _logs(metric, series.b)
     if not a or not b:
         return None
     change = _change(a, b, series.paired)
-    return _estimate(metric, [change], error, tolerance, enough=_enough(metric, [series]))
+    return _estimate(metric, [change], error, claims, enough=_enough(metric, [series]))
 
 
 def _run_estimate(
-    metric: BenchmarkMetric, series: Sequence[_Series], blocked: bool, error: float, tolerance: float
+    metric: BenchmarkMetric, series: Sequence[_Series], blocked: bool, error: float, claims: Claims
 ) -> MetricChange | None:
-    """Return the estimate over all cells that have the metric, each of the same weight."""
+    """Return the estimate over all cells that have the metric, each of the same weight; of a percentile that needs many
+    requests, over those that have them where there are any."""
     having = [one for one in series if _logs(metric, one.a) and _logs(metric, one.b)]
     if not having:
         return None
+    having = [one for one in having if _enough(metric, [one])] or having
     rows_a = list(zip(*(_logs(metric, one.a) for one in having), strict=False))  # as many sweeps as every cell has
     rows_b = list(zip(*(_logs(metric, one.b) for one in having), strict=False))
     means = [[statistics.fmean(row) for row in rows] for rows in (rows_a, rows_b)]
@@ -217,7 +227,7 @@ def _run_estimate(
     changes = [sweeps]
     if blocked and len(having) > 2:
         changes.append(_across_cells(metric, having, sweeps))
-    return _estimate(metric, changes, error, tolerance, enough=_enough(metric, having))
+    return _estimate(metric, changes, error, claims, enough=_enough(metric, having))
 
 
 def _across_cells(metric: BenchmarkMetric, series: Sequence[_Series], sweeps: _Change) -> _Change:
@@ -237,20 +247,20 @@ def _enough(metric: BenchmarkMetric, series: Sequence[_Series]) -> bool:
 
 
 def _estimate(
-    metric: BenchmarkMetric, changes: Sequence[_Change], error: float, tolerance: float, *, enough: bool
+    metric: BenchmarkMetric, changes: Sequence[_Change], error: float, claims: Claims, *, enough: bool
 ) -> MetricChange:
     """Return the estimate by the widest of the intervals that `changes` give."""
     moved = changes[0].b - changes[0].a
     own, joint = (_half_width(changes, share) for share in (ERROR, error))
     return MetricChange(
         metric=metric,
-        verdict=_verdict(metric, moved, own, joint, tolerance) if enough else Difference.TOO_FEW,
+        verdict=_verdict(metric, moved, own, joint, claims) if enough else Difference.TOO_FEW,
         a=math.exp(changes[0].a),
         b=math.exp(changes[0].b),
         change=math.expm1(moved),
         interval=_interval(moved, own),
         joint_interval=_interval(moved, joint),
-        repeats_needed=_repeats_needed(changes[0].deviation, error, tolerance) if math.isfinite(own) else None,
+        repeats_needed=_repeats_needed(changes[0].deviation, error, claims) if math.isfinite(own) else None,
     )
 
 
@@ -263,10 +273,10 @@ def _interval(moved: float, half: float) -> tuple[float, float] | None:
     return (math.expm1(moved - half), math.expm1(moved + half)) if math.isfinite(half) else None
 
 
-def _verdict(metric: BenchmarkMetric, moved: float, own: float, joint: float, tolerance: float) -> Difference:
+def _verdict(metric: BenchmarkMetric, moved: float, own: float, joint: float, claims: Claims) -> Difference:
     """Return what is claimed of a change of logarithms, given half the widths of its own and its joint interval."""
     slowed = -moved if metric.higher_is_better else moved
-    tolerated, sought = math.log1p(tolerance), math.log1p(max(SOUGHT, tolerance))
+    tolerated, sought = math.log1p(claims.tolerance), math.log1p(claims.sought)
     if slowed - joint > tolerated:
         return Difference.SLOWER
     if slowed + joint < -tolerated:
@@ -274,9 +284,9 @@ def _verdict(metric: BenchmarkMetric, moved: float, own: float, joint: float, to
     return Difference.NO_DIFFERENCE if abs(moved) + own < sought else Difference.TOO_FEW
 
 
-def _repeats_needed(deviation: float, error: float, tolerance: float) -> int | None:
-    """Return the repeats of each run with which a change of SOUGHT is found with POWER, if repeats deviate so."""
-    room = math.log1p(SOUGHT) - math.log1p(tolerance)
+def _repeats_needed(deviation: float, error: float, claims: Claims) -> int | None:
+    """Return the repeats of each run with which the sought change is found with POWER, if repeats deviate so."""
+    room = math.log1p(claims.sought) - math.log1p(claims.tolerance)
     for repeats in range(2, MOST_REPEATS + 1):
         freedom = 2 * repeats - 2
         width = t_quantile(1 - error / 2, freedom) + t_quantile(POWER, freedom)
@@ -287,7 +297,7 @@ def _repeats_needed(deviation: float, error: float, tolerance: float) -> int | N
 
 def _verdict_of_run(overall: Sequence[MetricChange], cells: Mapping[CellKey, Sequence[MetricChange]]) -> Difference:
     """Return the verdict of the whole: any certain change of the run or of a cell counts; no difference only where every
-    decisive metric is known to differ by less than SOUGHT."""
+    decisive metric is known to differ by less than what is sought."""
     said = {one.verdict for one in overall} | {one.verdict for one in _estimates(cells)}
     if {Difference.FASTER, Difference.SLOWER} <= said:
         return Difference.MIXED

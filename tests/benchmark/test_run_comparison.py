@@ -10,7 +10,7 @@ import pytest
 
 from infra.benchmark.cell_key import CellKey
 from infra.benchmark.repeat_figures import E2E_P50, ITL_P99, METRICS, THROUGHPUT, TTFT_P50, TTFT_P99
-from infra.benchmark.run_comparison import Difference, MetricChange, RunComparison, compare_runs
+from infra.benchmark.run_comparison import Claims, Difference, MetricChange, RunComparison, compare_runs
 from infra.benchmark.stored_run import BenchmarkRun, Repeat
 from scripts.simulate_comparisons import QUIET, USUAL, Layout, comparisons, invented_pair, share
 from tests.benchmark.runs import cell, repeat, stored
@@ -68,7 +68,7 @@ class TestVerdicts:
 
     def test_a_certain_change_within_the_tolerance_is_no_difference(self) -> None:
         assert compare_runs([run()], [run(slow=1.015, start=60)]).verdict is Difference.NO_DIFFERENCE
-        assert compare_runs([run()], [run(slow=1.015, start=60)], tolerance=0.0).verdict is Difference.SLOWER
+        assert compare_runs([run()], [run(slow=1.015, start=60)], Claims(tolerance=0.0)).verdict is Difference.SLOWER
 
     def test_what_only_some_repeats_show_is_not_called_a_difference(self) -> None:
         found = compare_runs([run()], [run((1.0, 1.3, 1.0, 1.25, 1.0), start=60)])

@@ -208,6 +208,11 @@ COMMAND_LINES: Mapping[str, tuple[Case, ...]] = {
     "What was deployed and what is pinned": (
         Case("status l4", 1, ("Pulumi CLI",), env={"PATH": "/nowhere"}),
         Case("status l4 --json", 1, ("Pulumi CLI",), env={"PATH": "/nowhere"}),
+        Case("bench compare before.json after.json", 2, ("before.json",)),
+        Case("bench compare Pulumi.yaml Pulumi.x.yaml", 2, ("Pulumi.yaml",)),
+        Case("bench compare before.json", 2, ("b",)),
+        Case("bench compare a.json b.json --fail-if-slower 0.5", 2, ("--fail-if-slower",)),
+        Case("bench compare a.json b.json --json --markdown", 2, ("--markdown",)),
         Case("pin gpuu", 2, ("gpuu",)),
         Case("pin acme/", 2, ("acme/",)),
         Case("pin --folder ./tuned", 2, ("--folder",)),

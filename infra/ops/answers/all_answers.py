@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel
 
+from infra.ops.answers.comparison_answers import ComparisonAnswer
 from infra.ops.answers.planning_answers import Explanations, Machines, Models, Pinned, Recommendations, Stacks
 from infra.ops.answers.scorecard_answers import Scorecard
 from infra.ops.answers.slice_answers import EndedRequestsAnswer, SliceStatuses, Zones
@@ -25,5 +26,6 @@ ANSWERS: Mapping[str, type[BaseModel]] = {
     "tpu status": SliceStatuses,
     "tpu ended": EndedRequestsAnswer,
     "zones": Zones,
+    "bench compare": ComparisonAnswer,
 }
 """By command, the model of its answer; every command that takes `--json` is here. A failure is a `FailureAnswer`."""

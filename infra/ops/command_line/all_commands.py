@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from infra.ops.command_line import assistant_commands, operating_commands, planning_commands, slice_commands
+from infra.ops.command_line import (
+    assistant_commands,
+    measuring_commands,
+    operating_commands,
+    planning_commands,
+    slice_commands,
+)
 from infra.ops.command_line.root import app
 
-__all__ = ["app", "assistant_commands", "operating_commands", "planning_commands", "slice_commands"]
+__all__ = [
+    "app",
+    "assistant_commands",
+    "measuring_commands",
+    "operating_commands",
+    "planning_commands",
+    "slice_commands",
+]

@@ -6,5 +6,6 @@
 `explain`         a setting; `explain_terms` finds models, machines and flags, `glossary` holds the words
 `status`          what the last serving check measured; `own_runs` writes it as rows for the scorecard
 `scorecard`       runs that others published, beside their predictions
+`bench_compare`   two stored benchmarks, and what of their difference is noise; `bench_words` spells figures of benchmarks
 `pin`             images and checkpoints, fixed to what they are now
 """

@@ -1,0 +1,89 @@
+"""What is measured of a server that runs: bench, with bench compare."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from infra.errors import SettingsError
+from infra.ops.command_line.options import AsJson, examples
+from infra.ops.command_line.root import MEASURING, app
+from infra.ops.terminal.error_output import FAILED, REFUSED
+
+
+class _RunsByDefault(TyperGroup):
+    """Takes `bench STACK` and `bench --url …` for `bench run STACK` and `bench run --url …`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the word that was left out before the others, where no other command is named."""
+        if args and args[0] not in {*self.commands, *ctx.help_option_names} and "run" in self.commands:
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+bench = typer.Typer(
+    cls=_RunsByDefault, no_args_is_help=True, help="Measure how fast a server is, and compare such measurements."
+)
+app.add_typer(bench, name="bench", rich_help_panel=MEASURING)
+
+
+@bench.command(
+    "compare",
+    epilog=examples(
+        "bench compare bench/before.json bench/after.json",
+        "bench compare before.json after.json --markdown >> $GITHUB_STEP_SUMMARY",
+        "bench compare before.json after.json --fail-if-slower 5",
+        "bench compare a1.json b1.json --also-a a2.json --also-b b2.json",
+        "bench compare before.json after.json --json | jq -r .sentence",
+    ),
+)
+def bench_compare(
+    a: Annotated[str, typer.Argument(help="What to compare with: a stored run, its file or its id.")],
+    b: Annotated[str, typer.Argument(help="What is faster or slower than A: another stored run.")],
+    also_a: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--also-a", metavar="FILE", help="A further run of A's server; repeats count together. Repeatable."
+        ),
+    ] = None,
+    also_b: Annotated[
+        list[str] | None,
+        typer.Option("--also-b", metavar="FILE", help="A further run of B's server. Repeatable."),
+    ] = None,
+    fail_if_slower: Annotated[
+        float | None,
+        typer.Option(
+            "--fail-if-slower", metavar="PERCENT", help="End with 1 if B is slower by that much, 3 if unknown."
+        ),
+    ] = None,
+    cells: Annotated[bool, typer.Option("--cells", help="Show each cell, also those without a difference.")] = False,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Compare what was measured differently, with a warning.")
+    ] = False,
+    as_json: AsJson = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print a comment for a pull request.")] = False,
+) -> None:
+    """Say what is a difference between two benchmarks, and what is noise.
+
+    Compares stored runs cell by cell and as a whole, by their repeats: with five or more of each, equal runs are called
+    equal, and a server slowed by 10 % is found (docs/benchmarks.md counts how often). Runs that take turns, A B A B, are
+    compared best. Offline. Exit codes: 0 compared; with --fail-if-slower 1 where B is slower by PERCENT or more, or fails
+    1 % more requests, and 3 where too little was measured to know; 2 not stored runs; 3 runs that cannot be compared.
+    """
+    from infra.ops.commands.bench_compare import compare_answer, show_comparison
+
+    if as_json and markdown:
+        raise SettingsError.of("--markdown", "cannot be combined with --json.", fix="Choose one of them.")
+    if fail_if_slower is not None and not 1 <= fail_if_slower <= 90:
+        raise SettingsError.of(
+            "--fail-if-slower",
+            f"{fail_if_slower:g} is not between 1 and 90.",
+            "Less than 1 % no benchmark can show.",
+            "Write for example --fail-if-slower 5.",
+        )
+    answer = compare_answer(a, b, also_a, also_b, fail_if_slower=fail_if_slower, cells=cells, anyway=anyway)
+    show_comparison(answer, "json" if as_json else "markdown" if markdown else "text")
+    if fail_if_slower is not None and answer.too_slow is not False:
+        raise typer.Exit(FAILED if answer.too_slow else REFUSED)
