@@ -1,8 +1,9 @@
-"""Suggests the known word that a user may have meant; and makes quoted text safe to print on a terminal."""
+"""Suggests the known word that a user may have meant; and makes quoted and generated text safe to print on a terminal."""
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 
@@ -24,3 +25,16 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() or char in "\n\t" else ascii(char)[1:-1] for char in text)
+
+
+_STEERS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
+)
+"""Control characters but for line ends and tabs, marks of writing direction, line separators, halves of a character, and
+invisible tags."""
+
+
+def readable(text: str, *, kept: str = "") -> str:
+    """Return generated text with every character that would steer a terminal spelled out, but for those in `kept`. Unlike
+    `printable` it keeps what writing needs and no terminal obeys: other spaces, joiners of letters and of pictures."""
+    return _STEERS.sub(lambda found: found[0] if found[0] in kept else ascii(found[0])[1:-1], text)

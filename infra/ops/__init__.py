@@ -5,6 +5,7 @@
 `command_line/`  arguments, options and help of every command
 `commands/`      plan, stacks, recommend, models, machines, explain, pin, status,
                  scorecard
+`conversation/`  ask: one question to the model
 `pinning/`       what `gemma4 pin` reads of a checkpoint
 `tpu/`           what only TPU slices need: their state, zones with capacity, ended requests, orphans
 `mcp_server/`    the same questions as tools for assistants

@@ -83,8 +83,14 @@ def unanswered(error: requests.RequestException, what: str) -> AnswerError:
 
 
 def engine_failed(payload: Mapping[str, Any], what: str) -> AnswerError:
-    """Return the error that vLLM wrote into a stream after it had begun with 200."""
+    """Return the error that vLLM wrote into a stream after it had begun with 200: the engine failed, or refused the request,
+    e.g. because of a schema that it cannot hold."""
     words = server_words(json.dumps(payload))
+    code = error.get("code") if isinstance(error := payload.get("error"), Mapping) else None
+    if isinstance(code, int) and 400 <= code < 500:
+        return AnswerError(
+            f"{what} was refused: {sentence(words)}", kind=FailureKind.REJECTED, status=code, words=words
+        )
     return AnswerError(f"{what} broke off: {sentence(words)}", kind=FailureKind.ENGINE_DEAD, status=500, words=words)
 
 

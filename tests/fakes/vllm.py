@@ -35,6 +35,7 @@ Mode = Literal[
     "text only",
     "no audio tower",
     "steers",  # its text would steer a terminal
+    "drifts",  # the engine lacks an image that its front believes it has: one answer breaks off at once
     "breaks off",  # the engine dies in the middle of a stream
 ]
 PASSING = frozenset({"loading", "cut", "forbidden", "busy"})
@@ -49,6 +50,7 @@ ENGINE_DEAD = {
         "code": 500,
     }
 }
+FORGOT = {"error": {"message": "Internal server error", "type": "InternalServerError", "param": None, "code": 500}}
 CLOUD_RUN_403 = (
     "<html><head>\n<title>403 Forbidden</title>\n</head>\n<body text=#000000 bgcolor=#ffffff>\n"
     "<h1>Error: Forbidden</h1>\n<h2>Your client does not have permission to get URL <code>/health</code> from this "
@@ -72,6 +74,9 @@ class FakeVllm:
         self.metrics = FakeMetrics()
         """What /metrics says; no request changes it by itself."""
         self.token_pause_s = 0.0
+        self.answer_tokens = 3
+        self.gate: threading.Event | None = None
+        """What an answer waits for after its first word, if anything."""
         self.lets_in: Callable[[str], bool] = lambda _: True
         """Whether Cloud Run's front end takes an identity token."""
         self.requests: list[tuple[str, str, Any]] = []
@@ -160,7 +165,7 @@ class FakeVllm:
         if self.mode == "cannot generate":
             self._dead = True
             return Reply(500, ENGINE_DEAD)
-        written = int(body.get("min_tokens", 0)) or min(3, int(body.get("max_tokens", 3)))
+        written = int(body.get("min_tokens", 0)) or min(self.answer_tokens, int(body.get("max_tokens", 10**9)))
         usage = {"prompt_tokens": prompt_tokens, "completion_tokens": written, "total_tokens": prompt_tokens + written}
         message = self._message(body)
         if body.get("stream"):
@@ -231,6 +236,12 @@ class FakeVllm:
         counted = bool((body.get("stream_options") or {}).get("continuous_usage_stats"))
         for number, delta in enumerate(self._deltas(body, message, tokens)):
             time.sleep(self.token_pause_s if number else 0)
+            if self.gate and number == 2:
+                self.gate.wait(30)
+            if self.mode == "drifts" and not number:
+                self.mode = "normal"
+                yield _event(FORGOT)
+                break
             if self.mode == "breaks off" and number == 3:
                 yield _event(ENGINE_DEAD)
                 break
@@ -255,7 +266,7 @@ class FakeVllm:
             yield from ({"content": text} for text in ("a\x1b", "[31mred", "\u202eb\r", "c"))
         elif _wanted_schema(body) is not None:
             yield from ({"content": part} for part in re.findall("(?s).{1,7}", message["content"]))
-        elif not message["tool_calls"]:
+        elif not message["tool_calls"] and message["content"]:
             yield from ({"content": f" w{number}"} for number in range(tokens))
 
 

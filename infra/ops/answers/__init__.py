@@ -9,5 +9,6 @@ with usd. null means unknown, an empty text that there is nothing to say. The te
 `slice_answers`      tpu status, tpu ended, zones
 `scorecard_answers`  scorecard
 `comparison_answers`  bench compare
+`conversation_answers`  ask
 `all_answers`        by command, the model of its answer; a plan's is infra/planning/report/data_models.py
 """

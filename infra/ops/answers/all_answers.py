@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pydantic import BaseModel
 
 from infra.ops.answers.comparison_answers import ComparisonAnswer
+from infra.ops.answers.conversation_answers import AskAnswer
 from infra.ops.answers.planning_answers import Explanations, Machines, Models, Pinned, Recommendations, Stacks
 from infra.ops.answers.scorecard_answers import Scorecard
 from infra.ops.answers.slice_answers import EndedRequestsAnswer, SliceStatuses, Zones
@@ -23,6 +24,7 @@ ANSWERS: Mapping[str, type[BaseModel]] = {
     "pin": Pinned,
     "status": Status,
     "scorecard": Scorecard,
+    "ask": AskAnswer,
     "tpu status": SliceStatuses,
     "tpu ended": EndedRequestsAnswer,
     "zones": Zones,

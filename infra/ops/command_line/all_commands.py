@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from infra.ops.command_line import (
+    asking_commands,
     assistant_commands,
     measuring_commands,
     operating_commands,
@@ -13,6 +14,7 @@ from infra.ops.command_line.root import app
 
 __all__ = [
     "app",
+    "asking_commands",
     "assistant_commands",
     "measuring_commands",
     "operating_commands",

@@ -29,6 +29,7 @@ _ELSEWHERE = {
     "check": "Type: gemma4 plan {stack}",
     "settings": "Type: gemma4 explain",
     "version": "Type: gemma4 --version",
+    "question": 'Type: gemma4 ask {stack} "Why is the sky blue?"',
     "ended": "Type: gemma4 tpu ended",
 }
 _SYNONYMS = {
@@ -36,6 +37,7 @@ _SYNONYMS = {
     **dict.fromkeys(("diff", "compare"), "preview"),
     **dict.fromkeys(("down", "delete", "remove", "stop"), "destroy"),
     **dict.fromkeys(("log", "tail"), "logs"),
+    **dict.fromkeys(("query", "prompt", "generate", "complete"), "question"),
     **dict.fromkeys(("new", "add"), "init"),
     **dict.fromkeys(("config",), "set"),
     **dict.fromkeys(("ls", "stack"), "list"),
@@ -70,6 +72,8 @@ def usage_fault(error: TyperException, words: Sequence[str]) -> Fault:
     if found := re.search(r"unexpected extra arguments? ?(?:\(s\))? ?\((.*)\)", error.message):
         two = command == "gemma4 plan" and found[1] in stacks
         fix = f"Compare two stacks with: gemma4 plan {stack} --diff {found[1]}" if two else "Take it out."
+        if command == "gemma4 ask":
+            fix = f'Put the question in quotes: gemma4 ask {stack} "Why is the sky blue?"'
         return Fault(found[1], "is one argument too many.", fix=fix)
     return Fault(command, error.format_message())
 

@@ -1,0 +1,1 @@
+"""Talking with the model: tests of infra/ops/conversation."""
