@@ -3,9 +3,10 @@
 `plan_inputs`    from a command line to a plan: project folder, stack file, `--set` values, saved plans
 `program`        runs the real Pulumi program in memory, for the list of resources that a plan leads to
 `command_line/`  arguments, options and help of every command
-`commands/`      plan, stacks, recommend, models, machines, explain, pin, status,
+`commands/`      plan, stacks, recommend, models, machines, explain, pin, preflight, status,
                  scorecard
 `conversation/`  ask: one question to the model
+`pulumi_cli`     what the Pulumi CLI says of itself and of the names in a stack's state
 `pinning/`       what `gemma4 pin` reads of a checkpoint
 `tpu/`           what only TPU slices need: their state, zones with capacity, ended requests, orphans
 `mcp_server/`    the same questions as tools for assistants

@@ -19,6 +19,8 @@ _NAMED = 3
 
 def check_permissions(subject: Subject) -> PreflightResult:
     """Return whether the caller holds on the project every permission that the plan's resources need."""
+    if not subject.resources:
+        return not_needed("the plan leads to no resources")
     needs = permissions_for(subject.resources)
     if strange := unlisted_types(subject.resources):
         return unknown(f"which permissions {', '.join(strange)} needs is not on file")

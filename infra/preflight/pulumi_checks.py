@@ -46,6 +46,8 @@ def check_cli(subject: Subject) -> PreflightResult:
 
 def check_plugin(subject: Subject) -> PreflightResult:
     """Return whether the gcp provider of the right version is there, or can be downloaded by `up`."""
+    if not subject.pulumi.version:
+        return not_needed("there is no CLI")
     version = importlib.metadata.version("pulumi-gcp")
     plugins = subject.pulumi.plugins
     if plugins is None:

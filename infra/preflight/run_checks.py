@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from queue import Empty, SimpleQueue
 
 from infra.errors import GoogleError
 from infra.google.api_errors import NO_ANSWER
@@ -41,15 +42,41 @@ def run_checks(
             done(check, results[check.id])
         else:
             asked.append(check)
-    pool = ThreadPoolExecutor(max_workers=AT_ONCE, thread_name_prefix="preflight")
-    try:
-        running = {pool.submit(_asked, check, subject): check for check in asked}
-        for one in as_completed(running):
-            results[running[one].id] = one.result()
-            done(running[one], results[running[one].id])
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)  # after Ctrl-C nobody waits for answers
+    for check, result in _side_by_side(sorted(asked, key=lambda one: -one.seconds), subject):
+        results[check.id] = result
+        done(check, result)
     return {check.id: results[check.id] for check in checks}
+
+
+def _side_by_side(
+    checks: Sequence[PreflightCheck], subject: Subject
+) -> Iterator[tuple[PreflightCheck, PreflightResult]]:
+    """Yield results as they come. The threads are daemons: after Ctrl-C the process does not wait for their answers."""
+    waiting, ended = (
+        SimpleQueue[PreflightCheck](),
+        SimpleQueue[tuple[PreflightCheck, PreflightResult | BaseException]](),
+    )
+    for check in checks:
+        waiting.put(check)
+
+    def work() -> None:
+        while True:
+            try:
+                check = waiting.get_nowait()
+            except Empty:
+                return
+            try:
+                ended.put((check, _asked(check, subject)))
+            except BaseException as error:  # a fault of the check is raised where it can be seen
+                ended.put((check, error))
+
+    for number in range(min(AT_ONCE, len(checks))):
+        threading.Thread(target=work, name=f"preflight-{number}", daemon=True).start()
+    for _ in checks:
+        check, result = ended.get()
+        if isinstance(result, BaseException):
+            raise result
+        yield check, result
 
 
 def _asked(check: PreflightCheck, subject: Subject, *, offline_raises: bool = False) -> PreflightResult:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from tests.messages.case import Case
 
+_DEPLOYABLE = "config:\n  gcp:project: my-proj\n  gemma4:model: gemma-4-12b-it-qat-w4a16\n  gemma4:accelerator: l4\n"
+
 COMMAND_LINES: Mapping[str, tuple[Case, ...]] = {
     "A command that is typed": (
         Case("plan l44", 2, ("stack",), meant="l4"),
@@ -36,6 +38,16 @@ COMMAND_LINES: Mapping[str, tuple[Case, ...]] = {
         Case("version", 2, ("version",)),
         Case("plan l4 --resources=no", 2, ("--resources",)),
         Case("help nothing", 2, ("nothing",)),
+        Case("preflight l44", 2, ("stack",), meant="l4"),
+        Case("preflight l4", 2, ("gcp:project",)),
+        Case(
+            "preflight x --only qota",
+            2,
+            ("--only",),
+            meant="quota",
+            title="a check that there is not",
+            file=_DEPLOYABLE,
+        ),
     ),
     "How a value is given": (
         Case("plan l4 --set", 2, ("--set",)),

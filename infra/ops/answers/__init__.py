@@ -5,6 +5,7 @@ with usd. null means unknown, an empty text that there is nothing to say. The te
 
 `answer_base`        what all answers share, how they are printed, and failures
 `planning_answers`   stacks, recommend, explain, models, machines, pin
+`preflight_answers`  preflight
 `status_answers`     status
 `slice_answers`      tpu status, tpu ended, zones
 `scorecard_answers`  scorecard

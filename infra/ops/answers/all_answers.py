@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from infra.ops.answers.comparison_answers import ComparisonAnswer
 from infra.ops.answers.conversation_answers import AskAnswer
 from infra.ops.answers.planning_answers import Explanations, Machines, Models, Pinned, Recommendations, Stacks
+from infra.ops.answers.preflight_answers import Preflight
 from infra.ops.answers.scorecard_answers import Scorecard
 from infra.ops.answers.slice_answers import EndedRequestsAnswer, SliceStatuses, Zones
 from infra.ops.answers.status_answers import Status
@@ -22,6 +23,7 @@ ANSWERS: Mapping[str, type[BaseModel]] = {
     "models": Models,
     "machines": Machines,
     "pin": Pinned,
+    "preflight": Preflight,
     "status": Status,
     "scorecard": Scorecard,
     "ask": AskAnswer,

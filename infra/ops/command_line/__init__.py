@@ -2,7 +2,8 @@
 
 `root`                the command itself, and the sections of its help
 `options`             what several commands take, and how examples are written
-`planning_commands`   before anything is deployed: plan, stacks, models, machines, explain, recommend, scorecard, pin
+`planning_commands`   before anything is deployed: plan, stacks, models, machines, explain, recommend, scorecard, pin,
+                      preflight
 `operating_commands`  of a stack that runs: status
 `measuring_commands`  how fast and how good a server is: bench compare
 `asking_commands`     of the model itself: ask

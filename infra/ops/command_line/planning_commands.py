@@ -1,4 +1,4 @@
-"""What is asked before anything is deployed: plan, stacks, models, machines, explain, recommend, scorecard, pin."""
+"""What is asked before anything is deployed: plan, stacks, models, machines, explain, recommend, scorecard, pin, preflight."""
 
 from __future__ import annotations
 
@@ -258,3 +258,36 @@ def pin(
 
     if pin_all(names or [], folder=folder, as_json=as_json):
         raise typer.Exit(1)
+
+
+@app.command(
+    rich_help_panel=PLANNING,
+    epilog=examples(
+        "preflight l4",
+        "preflight v6e4 --only quota --only machine",
+        "preflight l4 --only permissions",
+        "preflight l4 --json | jq '.obstacles[] | .fix[]'",
+    ),
+)
+def preflight(
+    stack: Stack,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--only",
+            metavar="CHECK",
+            help="Ask only this, by the id in --json, or by the first word of several: quota, image, org. Repeatable.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ask what would stop `pulumi up`.
+
+    Asks Google, the registries and Hugging Face about everything that the plan lists, before anything is paid for:
+    credentials, billing, APIs, permissions, quotas, machine, images, weights, names. Prints what is in the way with the
+    command that mends it. Creates nothing. Exit codes: 0 all green, 3 something would stop it, 1 not all could be asked.
+    """
+    from infra.ops.commands.preflight import show_preflight
+
+    if code := show_preflight(stack, only, as_json=as_json):
+        raise typer.Exit(code)

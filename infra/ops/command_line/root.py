@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-PLANNING = "Before you deploy (nothing here needs an account, but pin)"
+PLANNING = "Before you deploy (nothing here needs an account, but pin and preflight)"
 OPERATING = "What runs"
 ASKING = "Asking the model"
 MEASURING = "Measuring"

@@ -7,5 +7,6 @@
 `status`          what the last serving check measured; `own_runs` writes it as rows for the scorecard
 `scorecard`       runs that others published, beside their predictions
 `bench_compare`   two stored benchmarks, and what of their difference is noise; `bench_words` spells figures of benchmarks
+`preflight`       what would stop `pulumi up`, asked before anything is paid for
 `pin`             images and checkpoints, fixed to what they are now
 """
