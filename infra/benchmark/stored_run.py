@@ -144,9 +144,13 @@ class BenchmarkRun(Data):
 
 
 def store(run: BenchmarkRun, file: Path) -> None:
-    """Write a run at once: whoever reads the file sees the former state or the new one, never a part."""
+    """Write a run at once."""
+    write_at_once(run.model_dump_json(by_alias=True, indent=1) + "\n", file)
+
+
+def write_at_once(text: str, file: Path) -> None:
+    """Write a file, and its folder where there is none: whoever reads it sees the former text or the new one, never a part."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    text = run.model_dump_json(by_alias=True, indent=1) + "\n"
     with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=f".{file.name}.", delete=False) as new:
         try:
             new.write(text)

@@ -7,6 +7,7 @@
                  scorecard
 `conversation/`  ask: one question to the model
 `pulumi_cli`     what the Pulumi CLI says of itself and of the names in a stack's state
+`evaluations/`  asks a server questions with known answers, and compares such runs
 `pinning/`       what `gemma4 pin` reads of a checkpoint
 `tpu/`           what only TPU slices need: their state, zones with capacity, ended requests, orphans
 `mcp_server/`    the same questions as tools for assistants

@@ -49,6 +49,18 @@ COMMAND_LINES: Mapping[str, tuple[Case, ...]] = {
             file=_DEPLOYABLE,
         ),
     ),
+    "A server that is evaluated": (
+        Case("evaluate", 2, ("stack",)),
+        Case("evaluate l4 --url http://127.0.0.1:8000", 2, ("--url",)),
+        Case("evaluate --url http://127.0.0.1:9 --tasks tool", 2, ("--tasks",), meant="tools"),
+        Case("evaluate --url http://127.0.0.1:9 --tasks poetry", 2, ("--tasks",)),
+        Case("evaluate --url http://127.0.0.1:9 --concurrency 0", 2, ("--concurrency",)),
+        Case("evaluate --url http://127.0.0.1:9 --longest-context -1", 2, ("--longest-context",)),
+        Case("evaluate --url http://127.0.0.1:9 --against nowhere.json", 2, ("--against",)),
+        Case("evaluate --stored nowhere.json", 2, ("--stored",)),
+        Case("evaluate l4 --stored nowhere.json", 2, ("--stored",)),
+        Case("evaluate --url http://127.0.0.1:9", 1, ()),
+    ),
     "How a value is given": (
         Case("plan l4 --set", 2, ("--set",)),
         Case("plan l4 --set serving.maxModelLen", 2, ("--set",)),

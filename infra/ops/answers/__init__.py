@@ -7,6 +7,7 @@ with usd. null means unknown, an empty text that there is nothing to say. The te
 `planning_answers`   stacks, recommend, explain, models, machines, pin
 `preflight_answers`  preflight
 `status_answers`     status
+`evaluation_answers` evaluate
 `slice_answers`      tpu status, tpu ended, zones
 `scorecard_answers`  scorecard
 `comparison_answers`  bench compare

@@ -5,8 +5,8 @@
 `planning_commands`   before anything is deployed: plan, stacks, models, machines, explain, recommend, scorecard, pin,
                       preflight
 `operating_commands`  of a stack that runs: status
-`measuring_commands`  how fast and how good a server is: bench compare
 `asking_commands`     of the model itself: ask
+`measuring_commands`  how fast and how good a server is: bench compare, evaluate
 `slice_commands`      of TPU slices: zones, tpu status, tpu ended
 `assistant_commands`  for assistants: mcp
 `all_commands`        brings them together

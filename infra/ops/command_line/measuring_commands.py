@@ -1,4 +1,4 @@
-"""What is measured of a server that runs: bench, with bench compare."""
+"""What is measured of a server that runs: bench, with bench compare, and evaluate."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from infra.errors import SettingsError
-from infra.ops.command_line.options import AsJson, examples
+from infra.ops.command_line.options import AsJson, OptionalStack, Url, examples
 from infra.ops.command_line.root import MEASURING, app
 from infra.ops.terminal.error_output import FAILED, REFUSED
 
@@ -87,3 +87,87 @@ def bench_compare(
     show_comparison(answer, "json" if as_json else "markdown" if markdown else "text")
     if fail_if_slower is not None and answer.too_slow is not False:
         raise typer.Exit(FAILED if answer.too_slow else REFUSED)
+
+
+@app.command(
+    rich_help_panel=MEASURING,
+    epilog=examples(
+        "evaluate l4",
+        "evaluate l4 --against last",
+        "evaluate --url http://127.0.0.1:8000 --tasks arithmetic,tools",
+        "evaluate v6e4 --slice green --longest-context 16384 --json",
+        "evaluate --stored evaluations/NEW.json --against evaluations/OLD.json",
+    ),
+)
+def evaluate(
+    stack: OptionalStack = None,
+    url: Url = None,
+    tasks: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tasks",
+            metavar="KINDS",
+            help="Ask only these kinds: arithmetic, extraction, tools, image, context, instructions, copying, translation.",
+        ),
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="FILE",
+            help="Compare with this stored run; last: the last whole one of the same server.",
+        ),
+    ] = None,
+    stored: Annotated[
+        str | None, typer.Option("--stored", metavar="FILE", help="Take a stored run instead of asking a server.")
+    ] = None,
+    slice_name: Annotated[
+        str | None,
+        typer.Option("--slice", metavar="NAME", help="Ask this TPU slice, not whichever the gateway chooses."),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="NAME", help="Ask for this served name, e.g. a LoRA adapter's.")
+    ] = None,
+    longest_context: Annotated[
+        int | None,
+        typer.Option(
+            "--longest-context",
+            metavar="TOKENS",
+            min=0,
+            help="The longest text to be read; 0: none. Default: all that the server takes, which may need minutes.",
+        ),
+    ] = None,
+    concurrency: Annotated[
+        int | None,
+        typer.Option("--concurrency", metavar="N", help="Requests at once, 4 unless given; 1 repeats itself best."),
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option("--output", metavar="FILE", help="Store the run here, not under evaluations/.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ask questions with known answers.
+
+    Some sixty of them, the same every time, at temperature 0: sums, extraction to a schema, tool choice, pictures, numbers
+    out of long texts, exact copies. Says how many of each kind are right, whether the server is broken whatever it was
+    before, and against an earlier run whether it got worse or whether that is chance. Try it before and after a new
+    quantization, a new KV dtype or a new vLLM. Ctrl-C keeps what was asked. Exit codes: 0 sound and not worse, 1 broken or
+    worse, or nobody answers, 2 bad input, 130 interrupted.
+    """
+    from infra.ops.evaluations.evaluate import show_evaluation
+
+    code = show_evaluation(
+        stack,
+        url,
+        tasks=tasks or (),
+        against=against,
+        stored=stored,
+        slice_name=slice_name,
+        model=model,
+        longest_context=longest_context,
+        concurrency=concurrency,
+        output=output,
+        as_json=as_json,
+    )
+    if code:
+        raise typer.Exit(code)

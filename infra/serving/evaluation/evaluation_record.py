@@ -116,7 +116,7 @@ def judge(items: Sequence[AskedItem], floor: Floor) -> Judgement:
     stopped = any(item.why == STOPPED for item in items)
     damaged = len(asked) >= _LEAST_FOR_SIGNS and sum(signs.values()) >= MOST_SIGNS * len(asked)
     if broken or damaged or stopped:
-        below = ", ".join(f"{one.kind} {one.passed} of {one.asked} (at least {one.least})" for one in broken)
+        below = ", ".join(f"{one.kind} ({one.passed} of {one.asked})" for one in broken)
         shown = ", ".join(f"{times} {'is' if times == 1 else 'are'} {_said(sign)}" for sign, times in signs.items())
         parts = [STOPPED if stopped else ""]
         parts += [f"below the floor: {below}" if below else "", f"of {len(asked)} answers {shown}" if shown else ""]

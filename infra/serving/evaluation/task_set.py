@@ -167,6 +167,8 @@ class TaskSet(_Row):
     """All questions. `version` is the date of the set: runs of different sets are not compared."""
 
     version: str
+    unproven: str
+    """What nobody has tried of it, for whoever reads a verdict."""
     kinds: dict[Kind, KindOfTask]
     floors: dict[str, Floor]
     """By the architecture's id in the catalog, and `default` for all others."""
