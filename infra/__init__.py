@@ -2,7 +2,7 @@
 
 Each room imports only from the rooms above it in this list:
 
-`errors`, `suggestions`, `image_names`   what every room may say to a user
+`errors`, `suggestions`, `redaction`, `image_names`   what every room may say to a user
 `catalog`      facts as data: models, machines, prices, recipes, flags of vLLM, each with its source
 `planning`     settings in, Plan out: pure functions, without network and without Pulumi
 `google`       clients of Google's APIs; `serving`: a client and the check of vLLM's server

@@ -14,5 +14,6 @@
 `terminal/`      how answers and failures are printed, completed, and corrected when mistyped
 `answers/`       the form of what each command prints with `--json`; a plan's is infra/planning/report/data_models.py
 `endpoint/`      finds what serves: by a stack's state or by a URL
+`log_sources`    where the parts of a stack write their logs
 `google_access`  which credentials and endpoints a command uses
 """

@@ -13,12 +13,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from infra.errors import ServingError
+from infra.redaction import without_secrets
 
 if TYPE_CHECKING:
     import requests
 
 KEPT = 300  # characters of a server's own words
-_SECRETS = re.compile(r"hf_[A-Za-z0-9]{8,}|ya29\.[\w.-]+|eyJ[\w-]+\.[\w-]+\.[\w-]*|(?i:bearer)\s+\S+")
 
 
 class FailureKind(StrEnum):
@@ -105,7 +105,7 @@ def server_words(body: str) -> str:
 def cleaned(text: str) -> str:
     """Return the text as one printable line without secrets, at most `KEPT` characters."""
     line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
-    line = _SECRETS.sub("[secret]", line)
+    line = without_secrets(line)
     return line if len(line) <= KEPT else f"{line[:KEPT]}…"
 
 

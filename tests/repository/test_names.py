@@ -22,6 +22,7 @@ PACKAGES = [path.parent for room in ("infra", "containers") for path in sorted(R
 SHARED_NAMES = {
     "base": "what all classes of a package have in common",
     "deploy": "wires the components of one platform",
+    "logs": "the entries of a log, and the command that prints them",
     "plan": "a plan, and the command that prints it",
     "recommend": "the ranking, and the command that prints it",
 }

@@ -8,6 +8,7 @@ with usd. null means unknown, an empty text that there is nothing to say. The te
 `preflight_answers`  preflight
 `status_answers`     status
 `evaluation_answers` evaluate
+`log_answers`        logs
 `slice_answers`      tpu status, tpu ended, zones
 `scorecard_answers`  scorecard
 `comparison_answers`  bench compare

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from infra.ops.answers.comparison_answers import ComparisonAnswer
 from infra.ops.answers.conversation_answers import AskAnswer
 from infra.ops.answers.evaluation_answers import EvaluationAnswer
+from infra.ops.answers.log_answers import Logs
 from infra.ops.answers.planning_answers import Explanations, Machines, Models, Pinned, Recommendations, Stacks
 from infra.ops.answers.preflight_answers import Preflight
 from infra.ops.answers.scorecard_answers import Scorecard
@@ -27,6 +28,7 @@ ANSWERS: Mapping[str, type[BaseModel]] = {
     "preflight": Preflight,
     "status": Status,
     "evaluate": EvaluationAnswer,
+    "logs": Logs,
     "scorecard": Scorecard,
     "ask": AskAnswer,
     "tpu status": SliceStatuses,

@@ -9,6 +9,7 @@ from infra.ops.command_line import (
     operating_commands,
     planning_commands,
     slice_commands,
+    trouble_commands,
 )
 from infra.ops.command_line.root import app
 
@@ -20,4 +21,5 @@ __all__ = [
     "operating_commands",
     "planning_commands",
     "slice_commands",
+    "trouble_commands",
 ]

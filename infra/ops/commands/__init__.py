@@ -5,6 +5,7 @@
 `catalog_lists`   the models and the machines that there are
 `explain`         a setting; `explain_terms` finds models, machines and flags, `glossary` holds the words
 `status`          what the last serving check measured; `own_runs` writes it as rows for the scorecard
+`logs`            what servers, gateway and weights copy wrote, once or as it comes
 `scorecard`       runs that others published, beside their predictions
 `bench_compare`   two stored benchmarks, and what of their difference is noise; `bench_words` spells figures of benchmarks
 `preflight`       what would stop `pulumi up`, asked before anything is paid for

@@ -18,8 +18,7 @@ _ELSEWHERE = {
     "up": "Deploying is Pulumi's part: pulumi up -s {stack}",
     "preview": "Ask: gemma4 plan {stack} --diff OTHER; or with the cloud: pulumi preview -s {stack}",
     "destroy": "Taking a stack away is Pulumi's part: pulumi destroy -s {stack}",
-    "logs": "Read them with: gcloud run services logs read gemma4-{stack} --region REGION; of a TPU slice, with its last "
-    "error: gemma4 tpu status {stack}",
+    "log": "Type: gemma4 logs {stack}",
     "init": "Copy a stack file to Pulumi.mine.yaml, then: pulumi stack init mine",
     "set": "Try a value with: gemma4 plan {stack} --set KEY=VALUE; keep it with: pulumi config set -s {stack} gemma4:KEY VALUE",
     "list": "Type: gemma4 stacks",
@@ -36,7 +35,7 @@ _SYNONYMS = {
     **dict.fromkeys(("deploy", "apply", "create", "start", "run", "serve", "launch"), "up"),
     **dict.fromkeys(("diff", "compare"), "preview"),
     **dict.fromkeys(("down", "delete", "remove", "stop"), "destroy"),
-    **dict.fromkeys(("log", "tail"), "logs"),
+    **dict.fromkeys(("tail", "journal"), "log"),
     **dict.fromkeys(("query", "prompt", "generate", "complete"), "question"),
     **dict.fromkeys(("new", "add"), "init"),
     **dict.fromkeys(("config",), "set"),

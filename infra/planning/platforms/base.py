@@ -79,6 +79,10 @@ class Deployment(Rental):
         """Return where the server of that name logs: its kind (service or slice), name and location; empty: nowhere yet."""
         return {}
 
+    def services(self, names: Names) -> Mapping[str, tuple[str, str]]:
+        """Return the Cloud Run services of the stack, name and region, by what each is: `service` or `gateway`."""
+        return {}
+
     @property
     def startup_probe(self) -> HttpProbe | None:
         """The probe that ends a start which takes too long; None if the platform has none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from tests.fakes.google.product import Product, apply_changes, page, route
@@ -46,7 +47,7 @@ class Monitoring(Product):
 
 
 class Logging(Product):
-    """`/logging/v2`: entries added with `add`, found again by the `a="b" AND c="d"` part of the query language."""
+    """`/logging/v2`: entries added with `add`, found again by comparisons joined with AND, OR and parentheses."""
 
     prefix: ClassVar[str] = "logging"
     controls: ClassVar[tuple[str, ...]] = (
@@ -68,6 +69,7 @@ class Logging(Product):
     ) -> None:
         """`fields` may hold severity, jsonPayload, timestamp …; `text` becomes textPayload where it is not empty."""
         entry = {"timestamp": self.world.now(), "labels": labels or {}, "severity": "DEFAULT"} | fields
+        entry.setdefault("insertId", f"entry-{len(self.entries):06d}")
         entry["resource"] = {"type": resource, "labels": resource_labels}
         if text:
             entry["textPayload"] = text
@@ -87,7 +89,7 @@ class Logging(Product):
             raise ErrorAnswer(400, "No log entries were written: a name or the entries are missing.")
         known = {(entry.get("insertId"), entry["timestamp"]) for entry in self.entries}
         for entry in body["entries"]:
-            if entry["severity"] not in _SEVERITIES or not isinstance(entry["jsonPayload"], dict):
+            if entry["severity"] not in _ORDERED or not isinstance(entry["jsonPayload"], dict):
                 raise ErrorAnswer(400, "Log entry has a field that is none of its own.")
             if (entry["insertId"], entry["timestamp"]) not in known:
                 self.entries.append({**shared, "labels": body.get("labels", {}), **entry})
@@ -98,24 +100,71 @@ class Logging(Product):
         body = request.json()
         if not body.get("resourceNames"):
             raise ErrorAnswer(400, "resource_names is required")
-        terms = [_term(term) for term in re.split(r"\s+AND\s+", body.get("filter", "").strip()) if term]
-        found = [entry for entry in self.entries if all(_holds(entry, *term) for term in terms)]
+        holds = _Filter(body.get("filter", "")).parsed()
+        found = [entry for entry in self.entries if holds(entry)]
         found.sort(key=lambda entry: entry["timestamp"], reverse=body.get("orderBy") == "timestamp desc")
-        return {"entries": found[: body.get("pageSize", 50)]}
+        begin, size = int(body.get("pageToken") or 0), body.get("pageSize", 50)
+        more = {"nextPageToken": str(begin + size)} if len(found) > begin + size else {}
+        return {"entries": found[begin : begin + size]} | more
 
     def leftovers(self) -> list[str]:
         return []
 
 
 _NODE_LABELS = {"project_id", "location", "namespace", "node_id"}
-_SEVERITIES = {"DEFAULT", "DEBUG", "INFO", "NOTICE", "WARNING", "ERROR", "CRITICAL", "ALERT", "EMERGENCY"}
 
 
-def _term(term: str) -> tuple[str, str, str]:
-    match = re.fullmatch(r'([\w."/-]+)\s*(>=|<=|=|:)\s*"((?:[^"\\]|\\.)*)"', term)
-    if not match:
-        raise ErrorAnswer(400, f"Unparseable filter: {term}")
-    return match[1], match[2], re.sub(r"\\(.)", r"\1", match[3])
+_ORDERED = ("DEFAULT", "DEBUG", "INFO", "NOTICE", "WARNING", "ERROR", "CRITICAL", "ALERT", "EMERGENCY")
+_TOKEN = re.compile(
+    r'\s*(?:(?P<sign>\(|\)|AND\b|OR\b)|(?P<path>[\w./"-]+?)\s*(?P<operator>>=|<=|=~|=|:)\s*"(?P<value>(?:[^"\\]|\\.)*)")'
+)
+
+
+class _Filter:
+    """Parses a filter into a function of an entry. AND binds more closely than OR here, so mixing needs parentheses."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.at = text.strip(), 0
+
+    def parsed(self) -> Callable[[dict[str, Any]], bool]:
+        if not self.text:
+            return lambda _: True
+        holds = self._any()
+        if self.at != len(self.text):
+            raise ErrorAnswer(400, f"Unparseable filter: {self.text[self.at :]}")
+        return holds
+
+    def _any(self) -> Callable[[dict[str, Any]], bool]:
+        parts = [self._all()]
+        while self._takes("OR"):
+            parts.append(self._all())
+        return lambda entry: any(part(entry) for part in parts)
+
+    def _all(self) -> Callable[[dict[str, Any]], bool]:
+        parts = [self._one()]
+        while self._takes("AND"):
+            parts.append(self._one())
+        return lambda entry: all(part(entry) for part in parts)
+
+    def _one(self) -> Callable[[dict[str, Any]], bool]:
+        if self._takes("("):
+            inner = self._any()
+            if not self._takes(")"):
+                raise ErrorAnswer(400, "Unparseable filter: a parenthesis is open")
+            return inner
+        match = _TOKEN.match(self.text, self.at)
+        if not match or match["sign"]:
+            raise ErrorAnswer(400, f"Unparseable filter: {self.text[self.at :]}")
+        self.at = match.end()
+        path, operator, value = match["path"], match["operator"], re.sub(r"\\(.)", r"\1", match["value"])
+        return lambda entry: _holds(entry, path, operator, value)
+
+    def _takes(self, sign: str) -> bool:
+        match = _TOKEN.match(self.text, self.at)
+        if match and match["sign"] == sign:
+            self.at = match.end()
+            return True
+        return False
 
 
 def _holds(entry: dict[str, Any], path: str, operator: str, value: str) -> bool:
@@ -124,6 +173,11 @@ def _holds(entry: dict[str, Any], path: str, operator: str, value: str) -> bool:
         found = found.get(key[0] or key[1]) if isinstance(found, dict) else None
     if found is None:
         return False
+    if operator == "=~":
+        return re.search(value, str(found)) is not None
+    if path == "severity" and operator in (">=", "<="):
+        level, bound = _ORDERED.index(str(found)), _ORDERED.index(value)
+        return level >= bound if operator == ">=" else level <= bound
     if operator == ">=":
         return str(found) >= value
     if operator == "<=":

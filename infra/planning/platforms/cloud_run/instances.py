@@ -58,6 +58,9 @@ class InstancesPlan(Deployment):
     def log_place(self, names: Names, member: str) -> Mapping[str, str]:
         return {"kind": "service", "name": names.prefix, "location": self.region}
 
+    def services(self, names: Names) -> dict[str, tuple[str, str]]:
+        return {"service": (names.prefix, self.region)}
+
     @property
     def startup_probe(self) -> HttpProbe:
         return self.probe

@@ -71,6 +71,9 @@ class SlicesPlan(Deployment):
     def log_place(self, names: Names, member: str) -> dict[str, str]:
         return {"kind": "slice", "name": names.member(member), "location": self.zone}
 
+    def services(self, names: Names) -> dict[str, tuple[str, str]]:
+        return {"gateway": (names.prefix, self.gateway_region)}
+
     @property
     def ends_after_s(self) -> int | None:
         return self.max_run_duration_s

@@ -1,0 +1,53 @@
+"""Where the parts of a stack write their logs: its service or gateway, its TPU slices, and the job that copies its weights."""
+
+from __future__ import annotations
+
+from infra.errors import SettingsError
+from infra.google.logs import LogSource
+from infra.planning.plan import Plan
+from infra.suggestions import did_you_mean
+
+WEIGHTS = "weights"
+
+
+def log_sources(plan: Plan, *, slice_name: str | None = None, revision: str | None = None) -> dict[str, LogSource]:
+    """Return the sources of a stack's log by their names: of each slice its own, else `service`, `gateway` or `weights`.
+
+    `slice_name` leaves that slice alone, `revision` that revision of the service or the gateway. Raises SettingsError
+    where there is no such slice, and where both are given.
+    """
+    if slice_name is not None:
+        return _of_slice(plan, slice_name, revision)
+    services = {
+        what: LogSource.service(name, region, revision or "")
+        for what, (name, region) in plan.deployment.services(plan.names).items()
+    }
+    if revision:
+        return services
+    weights = {WEIGHTS: LogSource.job(plan.names.stager, plan.region)} if plan.staging else {}
+    return services | _slices(plan) | weights
+
+
+def _slices(plan: Plan) -> dict[str, LogSource]:
+    places = {name: plan.deployment.log_place(plan.names, name) for name in plan.deployment.member_paths()}
+    return {
+        name: LogSource.slice(place["name"], place["location"])
+        for name, place in places.items()
+        if place.get("kind") == "slice"
+    }
+
+
+def _of_slice(plan: Plan, name: str, revision: str | None) -> dict[str, LogSource]:
+    nothing = "There is no log to show."
+    slices = _slices(plan)
+    if not slices:
+        title = plan.accelerator.title
+        raise SettingsError.of("--slice", f"{plan.stack} serves on {title}, without slices.", nothing, "Leave it out.")
+    if revision:
+        raise SettingsError.of(
+            "--revision", "is of the gateway, and --slice of a machine.", nothing, "Give one of them."
+        )
+    if name not in slices:
+        known = did_you_mean(name, slices) or f"Name one of: {', '.join(slices)}."
+        raise SettingsError.of("--slice", f"{plan.stack} has no slice {name!r}.", nothing, known)
+    return {name: slices[name]}
