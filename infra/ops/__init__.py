@@ -10,6 +10,7 @@
 `evaluations/`  asks a server questions with known answers, and compares such runs
 `pinning/`       what `gemma4 pin` reads of a checkpoint
 `tpu/`           what only TPU slices need: their state, zones with capacity, ended requests, orphans
+`changing/`      commands that change what runs
 `mcp_server/`    the same questions as tools for assistants
 `terminal/`      how answers and failures are printed, completed, and corrected when mistyped
 `answers/`       the form of what each command prints with `--json`; a plan's is infra/planning/report/data_models.py

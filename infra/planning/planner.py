@@ -21,6 +21,7 @@ from infra.planning.checks.notes import (
     decoder_note,
     idle_note,
     kv_dtype_note,
+    paused_note,
     template_note,
     vision_note,
 )
@@ -323,6 +324,7 @@ class _PlanningRun:
         yield from adapter_notes(settings, server)
         drafter = self.assistant if settings.serving.speculation.method == "mtp" else None
         yield from checkpoint_notes(self.model, self.accelerator, drafter, self.facts)
+        yield from paused_note(settings, self.stack)
         yield from access_notes(settings, self.model) if self.accelerator.deployable else ()
         plain = capacity_of(replace(server, kv_cache_dtype="auto"), memory.kv_bytes_per_device)
         yield from cold_start_note(server, memory.kv.mid)

@@ -339,3 +339,19 @@ class TestSlices:
     )
     def test_shipped_stacks_ask_for_their_accelerator(self, name: str, accelerator: str) -> None:
         assert only(shipped(name), "TpuQueuedResource").inputs["accelerator_type"] == accelerator
+
+
+class TestAPausedStack:
+    def test_keeps_everything_but_slices_and_what_runs_on_them(self) -> None:
+        kept = {item.name for item in run(paused=True).resources}
+        gone = {item.name for item in shipped("v6e4").resources} - kept
+        assert {name.split("-")[0] for name in gone} == {"slice", "rollout"}
+        assert {"gateway-service", "weights-bucket", "slice-network-subnet"} <= kept
+        assert not any("blue" in name for name in kept)
+
+    def test_has_a_gateway_that_knows_the_slice_and_sends_it_nothing(self) -> None:
+        service = only(run(paused=True), "Service", "gateway")
+        (container,) = service.inputs["template"]["containers"]
+        (configuration,) = [one["value"] for one in container["envs"]]
+        assert "10.8.0.66" not in configuration
+        assert "/slices/blue" in configuration

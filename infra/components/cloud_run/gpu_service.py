@@ -79,9 +79,7 @@ class GpuService(pulumi.ComponentResource):
             execution_environment="EXECUTION_ENVIRONMENT_GEN2",
             node_selector=ServiceTemplateNodeSelectorArgs(accelerator=limits.accelerator),
             gpu_zonal_redundancy_disabled=not plan.settings.scaling.zonal_redundancy,
-            scaling=ServiceTemplateScalingArgs(
-                min_instance_count=instance.min_instances, max_instance_count=instance.max_instances
-            ),
+            scaling=ServiceTemplateScalingArgs(max_instance_count=instance.max_instances),
             max_instance_request_concurrency=instance.concurrency,
             timeout=f"{instance.request_timeout_s}s",
             containers=[_container(args, mounted=volume is not None)],
@@ -95,6 +93,7 @@ class GpuService(pulumi.ComponentResource):
             invoker=args.invoker,
             description=f"{plan.model.title} by vLLM {plan.server.image_version or ''}".rstrip(),
             template=template,
+            kept_instances=instance.min_instances,
             ready=args.ready,
             timeout_s=plan.deploy_timeout_s,
         )

@@ -32,6 +32,9 @@ class PrivateServiceArgs:
     template: gcp.cloudrunv2.ServiceTemplateArgs
     ready: Sequence[pulumi.Resource]
     timeout_s: int | None = None
+    kept_instances: int | None = None
+    """Instances kept by the service whatever its revision, so that another number makes no new revision; None: the
+    template says."""
 
 
 def private_service(parent: pulumi.Resource, prefix: str, args: PrivateServiceArgs) -> gcp.cloudrunv2.Service:
@@ -64,6 +67,9 @@ def private_service(parent: pulumi.Resource, prefix: str, args: PrivateServiceAr
         ingress=_INGRESS[plan.settings.access.ingress],
         invoker_iam_disabled=False,
         deletion_protection=plan.settings.deletion_protection,
+        scaling=None
+        if args.kept_instances is None
+        else gcp.cloudrunv2.ServiceScalingArgs(min_instance_count=args.kept_instances),
         template=gcp.cloudrunv2.ServiceTemplateArgs(**{**vars(args.template), "annotations": {MARK: mark}}),
         opts=pulumi.ResourceOptions(
             parent=parent,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pulumi
+
 from infra.components.shared.foundation import Foundation, FoundationArgs, Secrets
 from infra.components.shared.gateway import Gateway, GatewayArgs
 from infra.components.shared.images import Images, ImagesArgs
@@ -46,8 +48,10 @@ def deploy(plan: Plan, secrets: Secrets) -> Outputs:
             ),
         )
         for name in slices.names
+        if not slices.paused
     }
-    addresses = {name: one.address for name, one in running.items()}
+    nowhere = pulumi.Output.from_input("")
+    addresses = {name: running[name].address if name in running else nowhere for name in slices.names}
     gateway = Gateway(
         "gateway",
         GatewayArgs(

@@ -10,6 +10,7 @@ with usd. null means unknown, an empty text that there is nothing to say. The te
 `evaluation_answers` evaluate
 `log_answers`        logs
 `slice_answers`      tpu status, tpu ended, zones
+`pause_answers`      pause, resume
 `scorecard_answers`  scorecard
 `comparison_answers`  bench compare
 `conversation_answers`  ask

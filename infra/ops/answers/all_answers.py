@@ -10,6 +10,7 @@ from infra.ops.answers.comparison_answers import ComparisonAnswer
 from infra.ops.answers.conversation_answers import AskAnswer
 from infra.ops.answers.evaluation_answers import EvaluationAnswer
 from infra.ops.answers.log_answers import Logs
+from infra.ops.answers.pause_answers import PauseAnswer
 from infra.ops.answers.planning_answers import Explanations, Machines, Models, Pinned, Recommendations, Stacks
 from infra.ops.answers.preflight_answers import Preflight
 from infra.ops.answers.scorecard_answers import Scorecard
@@ -26,6 +27,8 @@ ANSWERS: Mapping[str, type[BaseModel]] = {
     "machines": Machines,
     "pin": Pinned,
     "preflight": Preflight,
+    "pause": PauseAnswer,
+    "resume": PauseAnswer,
     "status": Status,
     "evaluate": EvaluationAnswer,
     "logs": Logs,

@@ -9,6 +9,7 @@
 `measuring_commands`  how fast and how good a server is: bench compare, evaluate
 `trouble_commands`    what logs and conditions say of a stack: logs
 `slice_commands`      of TPU slices: zones, tpu status, tpu ended
+`changing_commands`   of a stack that runs, with a question first: pause, resume
 `assistant_commands`  for assistants: mcp
 `all_commands`        brings them together
 """

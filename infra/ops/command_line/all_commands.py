@@ -5,6 +5,7 @@ from __future__ import annotations
 from infra.ops.command_line import (
     asking_commands,
     assistant_commands,
+    changing_commands,
     measuring_commands,
     operating_commands,
     planning_commands,
@@ -17,6 +18,7 @@ __all__ = [
     "app",
     "asking_commands",
     "assistant_commands",
+    "changing_commands",
     "measuring_commands",
     "operating_commands",
     "planning_commands",

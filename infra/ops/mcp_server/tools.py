@@ -48,6 +48,8 @@ TOOLS = (
     Tool("explain", "infra.ops.commands.explain:explain_answer"),
     Tool("recommend", "infra.ops.commands.recommend:recommend_answer", defaults=MappingProxyType({"top": 3})),
     Tool("zones", "infra.ops.tpu.tpu_commands:zones_answer"),
+    Tool("pause", "infra.ops.changing.pause:pause_answer", applies="yes"),
+    Tool("resume", "infra.ops.changing.pause:resume_answer", applies="yes"),
     Tool("tpu ended", "infra.ops.tpu.tpu_commands:ended_answer", applies="delete"),
 )
 """In the order in which a client lists them."""

@@ -28,6 +28,12 @@ def access_notes(settings: Settings, model: Model) -> Iterator[str]:
         yield "Nobody but the stack's invoker account may call the endpoint: list callers under access.invokers."
 
 
+def paused_note(settings: Settings, stack: str) -> Iterator[str]:
+    """Yield that nothing runs, where a stack is paused: all other figures are those of a stack that runs."""
+    if settings.paused:
+        yield f"Paused: nothing is kept running or asked for. All figures are of the stack when it runs: gemma4 resume {stack}"
+
+
 def template_note(settings: Settings, accelerator: Accelerator) -> Iterator[str]:
     """Yield which chat template tells the model about tools, where tools are on and nobody chose one."""
     if settings.serving.tools and settings.serving.chat_template is None:

@@ -563,6 +563,12 @@ class Settings(Group):
     scaling: ScalingSettings = setting(
         ScalingSettings(), "Cloud Run instances; on TPU only concurrency and requestTimeout, of the gateway."
     )
+    paused: bool = setting(
+        False,
+        "Keep everything but what is paid for by the hour: no instance is kept warm, no TPU slice is asked for. "
+        "`gemma4 pause` sets it, `gemma4 resume` takes it away.",
+        True,
+    )
     probes: ProbeSettings = setting(ProbeSettings(), "Health probes.")
     tpu: TpuSettings = setting(TpuSettings(), "Queued resources of Cloud TPU.")
     weights: WeightSettings = setting(WeightSettings(), "Where the server reads its weights.")

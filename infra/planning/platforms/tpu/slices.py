@@ -30,6 +30,8 @@ class SlicesPlan(Deployment):
 
     names: tuple[str, ...]
     """`pulumi up` waits for the capacity of the first; a further one joins when it comes."""
+    paused: bool
+    """Whether none of them is asked for, while all else of the stack stays."""
     zone: str
     accelerator_type: str
     """As the TPU API spells it, e.g. v6e-4."""
@@ -73,6 +75,10 @@ class SlicesPlan(Deployment):
 
     def services(self, names: Names) -> dict[str, tuple[str, str]]:
         return {"gateway": (names.prefix, self.gateway_region)}
+
+    @property
+    def always_running(self) -> int:
+        return 0 if self.paused else super().always_running
 
     @property
     def ends_after_s(self) -> int | None:
@@ -181,6 +187,7 @@ def plan_slices(settings: Settings, accelerator: Accelerator, *, gateway_region:
     flex = tpu.provisioning == "flex-start"
     return SlicesPlan(
         names=tpu.slices,
+        paused=settings.paused,
         zone=tpu.zone or accelerator.locations[0],
         accelerator_type=limits.accelerator_type,
         runtime_version=limits.runtime_version,

@@ -1,0 +1,6 @@
+"""Commands that change what runs: each shows what it would do, asks, and does it.
+
+`pause`        pause and resume: a setting of the stack file, and `pulumi up`
+`run_pulumi`   the Pulumi CLI, with its output where it disturbs no data
+`ask_first`    the question before a change
+"""

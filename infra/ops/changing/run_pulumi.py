@@ -1,0 +1,49 @@
+"""Runs the Pulumi CLI for a command that changes a stack."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from infra.errors import Gemma4Error
+
+Words = Sequence[str]
+
+
+def run_pulumi(commands: Sequence[Words], root: Path) -> None:
+    """Run commands of Pulumi one after the other in the project's folder; what they print goes to standard error, since
+    standard output holds the answer. Raises Gemma4Error at the first that fails, with what is left to do."""
+    if shutil.which("pulumi") is None:
+        raise Gemma4Error("the Pulumi CLI is not on the PATH, so nothing was changed; install it.")
+    for place, command in enumerate(commands):
+        print(f"$ {spelled(command)}", file=sys.stderr, flush=True)
+        try:
+            code = subprocess.run([*command], cwd=root, stdout=_errors(), check=False).returncode  # noqa: S603
+        except KeyboardInterrupt:  # Pulumi has got it too, and has ended what it was at
+            raise Gemma4Error(f"interrupted; go on with: {_left(commands[place:])}") from None
+        if code:
+            raise Gemma4Error(
+                f"{spelled(command)} ended with {code}; when it is mended, go on with: {_left(commands[place:])}"
+            )
+
+
+def spelled(command: Words) -> str:
+    """Return a command as a shell takes it."""
+    return shlex.join(command)
+
+
+def _left(commands: Sequence[Words]) -> str:
+    return " && ".join(map(spelled, commands))
+
+
+def _errors() -> int:
+    """Return the descriptor of standard error: Pulumi writes to it without this program's streams between."""
+    stream = getattr(sys.stderr, "rich_proxied_file", sys.stderr)
+    try:
+        return int(stream.fileno())
+    except (OSError, ValueError, AttributeError):
+        return subprocess.DEVNULL
