@@ -19,11 +19,12 @@ def description(tool: Tool) -> str:
 
 
 def parameters(tool: Tool) -> Iterator[inspect.Parameter]:
-    """Yield the parameters of the function that answers, as keywords, but for the one that makes the answer a deed."""
+    """Yield the parameters of the function that answers, as keywords, but for the one that makes the answer a deed and for
+    what is not the command's own, such as a function that shows progress."""
     hints = get_type_hints(tool.function)
     helps = {one.name: getattr(one, "help", "") or "" for one in _command(tool).params}
     for name, parameter in inspect.signature(tool.function).parameters.items():
-        if name != tool.applies:
+        if name in helps and name != tool.applies:
             yield parameter.replace(
                 kind=inspect.Parameter.KEYWORD_ONLY,
                 default=tool.defaults.get(name, parameter.default),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import socket
@@ -68,11 +69,13 @@ class TestEveryCommand:
         found: Any = typer.main.get_command(app)
         for word in tool.command.split():
             found = found.commands[word]
-        known = {one.name for one in found.params}
         own = [*parameters(tool)]
-        assert {one.name for one in own} <= known
-        assert not tool.applies or tool.applies in known
+        hidden = {*inspect.signature(tool.function).parameters.values()} - {*own}
         assert all(one.annotation.__metadata__[0].description for one in own)
+        assert all(
+            one.default is not inspect.Parameter.empty for one in hidden if one.name not in {o.name for o in own}
+        )
+        assert not tool.applies or tool.applies in {one.name for one in found.params}
 
 
 class TestAClient:
