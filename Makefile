@@ -1,5 +1,5 @@
 # Every target sets up what it needs: python3 >= 3.11 with venv, make and a package index are enough.
-TARGETS := help plan test check test-wheel golden scorecard fuzz bench-plan bench-staging bench-gateway requirements clean
+TARGETS := help plan test check test-wheel golden scorecard fuzz bench-plan bench-staging bench-gateway bench-tools requirements clean
 # A word that is not a target names the stack, and so does stack= in small letters.
 WORDS := $(filter-out $(TARGETS),$(MAKECMDGOALS))
 ifneq (,$(filter plan,$(MAKECMDGOALS)))
@@ -11,6 +11,7 @@ ARGS ?=
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+BENCH := .venv-bench
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
 .DEFAULT_GOAL := help
@@ -53,13 +54,16 @@ bench-staging: $(VENV)/.dev ## measure the weights copy beside a plain curl
 bench-gateway: $(VENV)/.dev ## measure what the gateway adds to a stream (needs nginx)
 	@$(BIN)/python -m scripts.bench_gateway $(ARGS)
 
+bench-tools: $(BENCH)/.run ## install aiperf, with which gemma4 bench sends load
+
 requirements: ## compile the pinned, hashed requirements (needs uv)
 	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url -q -o requirements.txt
 	uv pip compile pyproject.toml --extra mcp -c requirements.txt --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url -q -o requirements-mcp.txt
 	uv pip compile pyproject.toml --extra dev -c requirements-mcp.txt --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url -q -o requirements-dev.txt
+	uv pip compile requirements-bench.in --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url -q -o requirements-bench.txt
 
 clean: ## remove the virtual environment and all caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
+	rm -rf $(VENV) $(BENCH) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -75,4 +79,12 @@ $(VENV)/.run: requirements.txt pyproject.toml | $(VENV)/bin/python
 $(VENV)/.dev: requirements-dev.txt $(VENV)/.run
 	@echo "installing the development requirements into $(VENV)" >&2
 	@$(PIP) --require-hashes -r requirements-dev.txt
+	@touch $@
+
+# aiperf pins what this program pins otherwise (rich, for one), so that the two cannot share an environment.
+$(BENCH)/.run: requirements-bench.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "aiperf needs Python 3.11 or later; name one: make bench-tools PYTHON=python3.12"; exit 1; }
+	@echo "installing aiperf into $(BENCH) (once: some minutes, 840 MB)" >&2
+	@$(PYTHON) -m venv $(BENCH)
+	@$(BENCH)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes -r requirements-bench.txt
 	@touch $@

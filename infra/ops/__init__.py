@@ -1,10 +1,12 @@
 """The `gemma4` command: `cli` runs it, `command_line/` names the words, one module of `commands/` answers each.
 
 `plan_inputs`    from a command line to a plan: project folder, stack file, `--set` values, saved plans
+`program_version`  the version of this program
 `program`        runs the real Pulumi program in memory, for the list of resources that a plan leads to
 `command_line/`  arguments, options and help of every command
 `commands/`      plan, stacks, recommend, models, machines, explain, pin, preflight, status,
-                 scorecard
+                 scorecard, bench
+`benchmarking/`  how `gemma4 bench` finds its grid, measures it and shows it
 `conversation/`  ask: one question to the model
 `pulumi_cli`     what the Pulumi CLI says of itself and of the names in a stack's state
 `evaluations/`  asks a server questions with known answers, and compares such runs

@@ -42,9 +42,11 @@ def video_part() -> Mapping[str, Any]:
     return {"type": "video_url", "video_url": {"url": f"data:video/jpeg;base64,{frames}"}}
 
 
-def prompt_of(words: int) -> str:
-    """Return random words: no two prompts share a prefix, so that no prefix cache answers for the model."""
-    return " ".join("".join(random.choices(_SYLLABLES, k=3)) for _ in range(words))  # noqa: S311 - no secret
+def prompt_of(words: int, chance: random.Random | None = None) -> str:
+    """Return random words: no two prompts share a prefix, so that no prefix cache answers for the model. The same `chance`
+    makes the same words again."""
+    choose = random.choices if chance is None else chance.choices
+    return " ".join("".join(choose(_SYLLABLES, k=3)) for _ in range(words))
 
 
 def png(pixels: int, share: float) -> bytes:

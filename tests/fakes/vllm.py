@@ -167,6 +167,10 @@ class FakeVllm:
             return Reply(500, ENGINE_DEAD)
         written = int(body.get("min_tokens", 0)) or min(self.answer_tokens, int(body.get("max_tokens", 10**9)))
         usage = {"prompt_tokens": prompt_tokens, "completion_tokens": written, "total_tokens": prompt_tokens + written}
+        with self._lock:
+            self.metrics.prompt_tokens += prompt_tokens
+            self.metrics.prefix_queries += prompt_tokens
+            self.metrics.generation_tokens += written
         message = self._message(body)
         if body.get("stream"):
             return Reply(200, self._events(body, message, written, usage))
@@ -271,7 +275,8 @@ class FakeVllm:
 
 
 def _event(payload: Mapping[str, Any]) -> str:
-    return f"data: {json.dumps(payload)}\n\n"
+    kind = {} if "error" in payload else {"object": "chat.completion.chunk"}
+    return f"data: {json.dumps(kind | dict(payload))}\n\n"
 
 
 def _error(code: int, kind: str, message: str) -> Reply:

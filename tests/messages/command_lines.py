@@ -82,6 +82,18 @@ COMMAND_LINES: Mapping[str, tuple[Case, ...]] = {
         Case("plan l4 --set serving.maxModelLen=1e4", 2, ("serving.maxModelLen",)),
         Case("plan l4 --set serving.maxModelLen=16,384", 2, ("serving.maxModelLen",)),
     ),
+    "What is measured": (
+        Case("bench run", 2, ("stack",)),
+        Case("bench l44", 2, ("stack",), meant="l4"),
+        Case("bench l4 --url http://127.0.0.1:9", 2, ("--url",)),
+        Case("bench --url http://127.0.0.1:9 --concurrency 1,0", 2, ("--concurrency",)),
+        Case("bench --url http://127.0.0.1:9 --output 1k", 2, ("--output",)),
+        Case("bench --url http://127.0.0.1:9 --workload promptheavy", 2, ("--workload",), meant="prompt-heavy"),
+        Case("bench --url http://127.0.0.1:9 --workload balanced --input 9", 2, ("--workload",)),
+        Case("bench --url http://127.0.0.1:9 --prefix-cache off", 2, ("--prefix-cache",)),
+        Case("bench --resume gone.json", 2, ("gone.json",)),
+        Case("bench --url http://127.0.0.1:9 --json --as-row", 2, ("--as-row",)),
+    ),
     "Values that a stack cannot have": (
         Case("plan l4 --set model=gemma-4-12b", 2, ("model",), meant="gemma-4-12b-it"),
         Case("plan l4 --set model=google/gemma-4-12b-it", 2, ("model",), meant="gemma-4-12b-it"),

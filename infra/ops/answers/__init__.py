@@ -12,6 +12,7 @@ with usd. null means unknown, an empty text that there is nothing to say. The te
 `slice_answers`      tpu status, tpu ended, zones
 `pause_answers`      pause, resume
 `scorecard_answers`  scorecard
+`benchmark_answers`  bench run
 `comparison_answers`  bench compare
 `conversation_answers`  ask
 `all_answers`        by command, the model of its answer; a plan's is infra/planning/report/data_models.py

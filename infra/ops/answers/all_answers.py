@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel
 
+from infra.ops.answers.benchmark_answers import BenchAnswer
 from infra.ops.answers.comparison_answers import ComparisonAnswer
 from infra.ops.answers.conversation_answers import AskAnswer
 from infra.ops.answers.evaluation_answers import EvaluationAnswer
@@ -33,6 +34,7 @@ ANSWERS: Mapping[str, type[BaseModel]] = {
     "evaluate": EvaluationAnswer,
     "logs": Logs,
     "scorecard": Scorecard,
+    "bench run": BenchAnswer,
     "ask": AskAnswer,
     "tpu status": SliceStatuses,
     "tpu ended": EndedRequestsAnswer,

@@ -6,7 +6,7 @@
                       preflight
 `operating_commands`  of a stack that runs: status
 `asking_commands`     of the model itself: ask
-`measuring_commands`  how fast and how good a server is: bench compare, evaluate
+`measuring_commands`  how fast and how good a server is: bench run, bench compare, evaluate
 `trouble_commands`    what logs and conditions say of a stack: logs
 `slice_commands`      of TPU slices: zones, tpu status, tpu ended
 `changing_commands`   of a stack that runs, with a question first: pause, resume

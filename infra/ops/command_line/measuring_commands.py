@@ -1,4 +1,4 @@
-"""What is measured of a server that runs: bench, with bench compare, and evaluate."""
+"""What is measured of a server that runs: bench run, which is bench for short, bench compare, and evaluate."""
 
 from __future__ import annotations
 
@@ -27,6 +27,113 @@ bench = typer.Typer(
     cls=_RunsByDefault, no_args_is_help=True, help="Measure how fast a server is, and compare such measurements."
 )
 app.add_typer(bench, name="bench", rich_help_panel=MEASURING)
+
+
+@bench.command(
+    "run",
+    epilog=examples(
+        "bench run l4",
+        "bench run l4 --workload balanced --concurrency 1,16",
+        "bench run --url http://127.0.0.1:8000 --input 512 --output 128",
+        "bench run l4 --resume bench/20261122T080000Z-l4.json",
+        "bench run l4 --as-row >> my-runs.jsonl",
+    ),
+)
+def bench_run(
+    stack: OptionalStack = None,
+    url: Url = None,
+    slice_name: Annotated[
+        str | None, typer.Option("--slice", help="Measure this slice alone, past the gateway's choice.")
+    ] = None,
+    concurrency: Annotated[
+        str | None,
+        typer.Option(
+            "--concurrency",
+            metavar="N,…",
+            help="Requests in flight at any time, one or several. Default: 1, 4, 16, … up to what the plan runs at once.",
+        ),
+    ] = None,
+    input_tokens: Annotated[
+        str | None,
+        typer.Option(
+            "--input", metavar="N,…", help="Tokens of a prompt, one or several. Default: the plan's workload."
+        ),
+    ] = None,
+    output_tokens: Annotated[
+        str | None,
+        typer.Option("--output", metavar="N,…", help="Tokens of an answer, forced. Default: the plan's workload."),
+    ] = None,
+    workload: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--workload",
+            help="Lengths by the name of vLLM's recipe: prompt-heavy (8000/1000), decode-heavy (1000/8000), balanced "
+            "(1000/1000); scaled down, and said so, where max_model_len is less. Repeatable.",
+        ),
+    ] = None,
+    prefix_cache: Annotated[
+        str,
+        typer.Option(
+            "--prefix-cache",
+            help="unique: no two prompts begin alike, so that the model works on every one. shared: every prompt begins with "
+            "the same half.",
+        ),
+    ] = "unique",
+    requests: Annotated[
+        int | None,
+        typer.Option(
+            "--requests", min=1, help="Requests of each repeat. Default: three for each in flight, 8 at least."
+        ),
+    ] = None,
+    warmup: Annotated[
+        int | None,
+        typer.Option(
+            "--warmup", min=0, help="Requests before each repeat, not counted. Default: one for each in flight."
+        ),
+    ] = None,
+    repeats: Annotated[int, typer.Option("--repeats", min=1, help="Of each cell; intervals need two or more.")] = 3,
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", help="Makes the same prompts again: on the same server its prefix cache may hold them."),
+    ] = None,
+    save: Annotated[
+        str | None, typer.Option("--save", metavar="FILE", help="Store here. Default: bench/, by date and stack.")
+    ] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option("--resume", metavar="FILE", help="Measure what is missing in this file; a complete one is shown."),
+    ] = None,
+    as_json: AsJson = False,
+    as_row: Annotated[bool, typer.Option("--as-row", help="Print rows for gemma4 scorecard.")] = False,
+) -> None:
+    """Measure throughput and latency over a grid of concurrency and lengths.
+
+    Sends load with aiperf, which `make bench-tools` installs into an environment of its own. Says first how long it takes and
+    what that costs; wakes a server that has scaled to zero. Every request is stored after each cell; Ctrl-C keeps what
+    was measured. Cells without room in the KV cache are skipped, and what is faster than the machine can be is called
+    impossible.
+    """
+    from infra.ops.commands.bench import bench_answer, show_bench
+
+    if as_json and as_row:
+        raise SettingsError.of("--as-row", "cannot be combined with --json.", fix="Choose one of them.")
+    answer = bench_answer(
+        stack,
+        url,
+        slice_name,
+        concurrency,
+        input_tokens,
+        output_tokens,
+        workload,
+        prefix_cache,
+        requests,
+        warmup,
+        repeats,
+        seed,
+        save,
+        resume,
+    )
+    show_bench(answer, as_json=as_json, as_row=as_row)
 
 
 @bench.command(

@@ -48,12 +48,10 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import PackageNotFoundError, version
+        from infra.ops.program_version import NOT_INSTALLED, program_version
 
-        try:
-            print(f"gemma4 {version('gemma4')}")
-        except PackageNotFoundError:
-            print("gemma4, from a checkout that is not installed")
+        version = program_version()
+        print("gemma4, from a checkout that is not installed" if version == NOT_INSTALLED else f"gemma4 {version}")
         raise typer.Exit
 
 

@@ -4,6 +4,7 @@
 `recommend`       a need: what could serve it, ranked
 `catalog_lists`   the models and the machines that there are
 `explain`         a setting; `explain_terms` finds models, machines and flags, `glossary` holds the words
+`bench`           a benchmark of what serves: what `../benchmarking/` measures, as an answer
 `status`          what the last serving check measured; `own_runs` writes it as rows for the scorecard
 `logs`            what servers, gateway and weights copy wrote, once or as it comes
 `scorecard`       runs that others published, beside their predictions

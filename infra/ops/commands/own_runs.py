@@ -1,12 +1,16 @@
-"""Rows for `gemma4 scorecard` from the serving checks of a stack: the flags of the plan, and what the check measured."""
+"""Rows for `gemma4 scorecard` from a stack's own runs: the flags of the plan, and what a check or a benchmark measured."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from statistics import fmean
 from typing import Any
 
+from infra.benchmark.stored_run import BenchmarkRun
+from infra.benchmark.summary import summary_of
 from infra.catalog import GIB, catalog
+from infra.errors import Gemma4Error
 from infra.ops.endpoint.stack_state import CheckRecord
 from infra.planning.plan import Plan
 from infra.planning.scorecard.published_runs import PublishedRun
@@ -44,8 +48,65 @@ def rows_of_check(plan: Plan, check: CheckRecord) -> Iterator[str]:
             "note": "; ".join(said) or None,
             "source": f"serving check of {check.url}",
         }
-        kept = PublishedRun.model_validate(row).model_dump(mode="json", exclude_unset=True, exclude_none=True)
-        yield json.dumps(kept)
+        yield _line(row)
+
+
+def planned_row(plan: Plan) -> dict[str, Any]:
+    """Return what a row says of a planned server: machine, model and flags, and what no row can say of it as its note."""
+    left_out = {"note": said} if (said := "; ".join(_left_out(plan))) else {}
+    return {**_description(plan), "end_to_end": not plan.server.adapters, **left_out}
+
+
+def rows_of_benchmark(run: BenchmarkRun) -> Iterator[str]:
+    """Yield a benchmark's rows: memory, the speed of each measured cell, and the first token of cells with one request at a
+    time. Raises Gemma4Error where no plan describes the server, or prompts were partly cached, which no row can say."""
+    if run.plan is None:
+        raise Gemma4Error(
+            "a row describes the server by its plan, and this benchmark has none: measure a stack, by its name, as its files "
+            "plan it"
+        )
+    if run.settings.prefix_cache == "shared":
+        raise Gemma4Error(
+            "a row has prompts that are new or cached, and these were half cached: measure without shared"
+        )
+    if run.server.kv_tokens is not None:
+        yield _benchmark_row(run, "memory", {"published": {"tokens": run.server.kv_tokens, "outcome": "boots"}})
+    for cell in run.cells:
+        summary = summary_of(cell) if cell.status == "measured" else None
+        if summary is None or summary.ttft is None:
+            continue
+        shape = {
+            "running": cell.concurrency,
+            "prompt_tokens": round(fmean(count for one in cell.repeats for count in one.input_tokens)),
+            "output_tokens": cell.output_tokens,
+        }
+        rate = {"prompts": "new", "published": {"tokens_per_second": round(summary.output_tokens_per_second.mean, 2)}}
+        yield _benchmark_row(run, "speed", shape | rate)
+        if cell.concurrency == 1:
+            first = {"published": {"first_token_ms": round(1000 * summary.ttft.p50, 2)}}
+            yield _benchmark_row(run, "first_token", shape | first)
+
+
+def _benchmark_row(run: BenchmarkRun, what: str, measured: Mapping[str, Any]) -> str:
+    described = dict(run.plan.row) if run.plan else {}
+    if what != "memory":
+        described.pop("end_to_end", None)
+    note = described.pop("note", "")
+    point = "".join(f"-{measured[key]}" for key in ("running", "prompt_tokens", "output_tokens") if key in measured)
+    row = {
+        **described,
+        **measured,
+        "vllm": run.versions.vllm.partition("+")[0],
+        "id": f"{run.id}{point}-{what}",
+        "what": what,
+        "note": "; ".join(part for part in ("" if what == "memory" else "the network is in it", note) if part) or None,
+        "source": f"gemma4 bench of {run.target.url}, {run.started_at[:10]}",
+    }
+    return _line(row)
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    return json.dumps(PublishedRun.model_validate(row).model_dump(mode="json", exclude_unset=True, exclude_none=True))
 
 
 def _description(plan: Plan) -> dict[str, Any]:
