@@ -75,6 +75,8 @@ class FakeVllm:
         """What /metrics says; no request changes it by itself."""
         self.token_pause_s = 0.0
         self.answer_tokens = 3
+        self.most_images = 64
+        """In a request, all messages together."""
         self.gate: threading.Event | None = None
         """What an answer waits for after its first word, if anything."""
         self.lets_in: Callable[[str], bool] = lambda _: True
@@ -195,8 +197,9 @@ class FakeVllm:
             )
             return _error(400, "BadRequestError", text)
         kinds = {part["type"] for part in _parts(body["messages"])} - {"text"}
-        if self.mode == "no images" and "image_url" in kinds:
-            return _error(400, "BadRequestError", "At most 0 image(s) may be provided in one prompt.")
+        images = sum(part["type"] == "image_url" for part in _parts(body["messages"]))
+        if images > (most := 0 if self.mode == "no images" else self.most_images):
+            return _error(400, "BadRequestError", f"At most {most} image(s) may be provided in one prompt.")
         if self.mode == "text only" and kinds:
             return _error(400, "BadRequestError", f"{self.model} is not a multimodal model")
         if self.mode == "no audio tower" and "input_audio" in kinds:

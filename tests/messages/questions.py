@@ -28,5 +28,8 @@ QUESTIONS: Mapping[str, tuple[Case, ...]] = {
         Case(f"{_ASK} --temperature 3", 2, ("--temperature",)),
         Case(f"{_ASK} --max-tokens 0", 2, ("--max-tokens",)),
         Case(f"{_ASK} --slice blue", 2, ("--slice",)),
+        Case("chat", 2, ("stack",)),
+        Case("chat --url http://127.0.0.1:9", 1, ("nothing listens there",)),
+        Case("chat --url http://127.0.0.1:9 --image a.png", 2, ("--image",)),
     ),
 }

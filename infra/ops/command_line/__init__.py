@@ -8,6 +8,8 @@
 `asking_commands`     of the model itself: ask
 `measuring_commands`  how fast and how good a server is: bench run, bench compare, evaluate
 `trouble_commands`    what logs and conditions say of a stack: logs
+`measuring_commands`  how fast and how good a server is: bench compare
+`asking_commands`     of the model itself: ask, chat
 `slice_commands`      of TPU slices: zones, tpu status, tpu ended
 `changing_commands`   of a stack that runs, with a question first: pause, resume
 `assistant_commands`  for assistants: mcp

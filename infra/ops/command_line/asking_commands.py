@@ -1,4 +1,4 @@
-"""What asks the model itself: ask."""
+"""What asks the model itself: ask, chat."""
 
 from __future__ import annotations
 
@@ -131,6 +131,50 @@ def ask(
             show=show,
         ),
         as_json=as_json,
+    )
+    if code:
+        raise typer.Exit(code)
+
+
+@app.command(
+    rich_help_panel=ASKING,
+    epilog=examples(
+        "chat l4",
+        'chat l4 --system "You are a patient teacher of French."',
+        "chat v6e4 --slice blue --think",
+        "chat --url http://127.0.0.1:8000 < questions.txt",
+    ),
+)
+def chat(
+    stack: OptionalStack = None,
+    url: Url = None,
+    system: System = None,
+    max_tokens: MaxTokens = None,
+    temperature: Temperature = None,
+    think: Think = False,
+    adapter: Adapter = None,
+    slice_name: Slice = None,
+) -> None:
+    """Hold a conversation with the model.
+
+    What was said before goes with every question, and each answer is printed while it is written. Ctrl-C ends an answer, not
+    the chat; Ctrl-D ends the chat. Commands begin with a slash: /clear, /system TEXT, /image FILE, /think on, /save FILE,
+    /stats, /help, /exit. When the context is full, the oldest turns are not sent any more, and the chat says so. From a pipe
+    each line is a question, and standard output holds the answers alone.
+
+    Exit codes: 0 ended, 1 the server failed, or a line from a pipe was not answered, 2 the chat cannot begin.
+    """
+    from infra.ops.conversation.chat import show_chat
+
+    code = show_chat(
+        stack,
+        url,
+        system=system,
+        max_tokens=max_tokens,
+        temperature=temperature,
+        think=think,
+        adapter=adapter,
+        slice_name=slice_name,
     )
     if code:
         raise typer.Exit(code)

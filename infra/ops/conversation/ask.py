@@ -164,7 +164,14 @@ def _below(answer: AskAnswer) -> Iterator[str]:
         yield f"failed: {answer.problem}"
     if answer.interrupted:
         yield "stopped; the server stops too. What came until then:"
-    yield statistics(answer)
+    yield statistics(
+        first_token_s=answer.first_token_s,
+        tokens_per_second=answer.tokens_per_second,
+        prompt_tokens=answer.prompt_tokens,
+        output_tokens=answer.output_tokens,
+        reasoning_tokens=answer.reasoning_tokens,
+        total_s=answer.total_s,
+    )
 
 
 def _call(call: ToolCall) -> ToolCallData:

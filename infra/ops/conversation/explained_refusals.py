@@ -123,5 +123,11 @@ def is_too_long(error: AnswerError) -> bool:
     return error.kind is FailureKind.REJECTED and bool(re.search(TOO_LONG.pattern, error.words))
 
 
+def most_images(error: AnswerError) -> int | None:
+    """Return how many images the server takes in a request, where it refused a request for having more and takes any."""
+    found = re.search(r"At most (\d+) image", error.words) if error.kind is FailureKind.REJECTED else None
+    return int(found[1]) or None if found else None
+
+
 def _fault(key: str, fact: str, fix: str, keys: Mapping[str, str] | None) -> SettingsError:
     return SettingsError.of((keys or {}).get(key, key), fact, "The server refused it and generated nothing.", fix)

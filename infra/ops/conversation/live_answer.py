@@ -15,7 +15,7 @@ from typing import TextIO
 from rich.console import Console
 from rich.text import Text
 
-from infra.ops.answers.conversation_answers import AskAnswer, ToolCallData
+from infra.ops.answers.conversation_answers import ToolCallData
 from infra.planning.units import read_seconds, read_tokens_per_second
 from infra.serving.chat_answer import Piece
 from infra.suggestions import readable
@@ -68,13 +68,24 @@ def _beneath(stream: TextIO) -> TextIO:
     return found
 
 
-def statistics(answer: AskAnswer) -> str:
+def statistics(
+    *,
+    first_token_s: float,
+    tokens_per_second: float | None,
+    prompt_tokens: int,
+    output_tokens: int,
+    reasoning_tokens: int,
+    total_s: float,
+) -> str:
     """Return the line below an answer: first token, speed, tokens, time."""
-    speed = read_tokens_per_second(answer.tokens_per_second) if answer.tokens_per_second is not None else ""
-    thought = f", {answer.reasoning_tokens:,} of them thinking" if answer.reasoning_tokens else ""
-    first = f"first token {read_seconds(answer.first_token_s)}" if answer.output_tokens else "no token"
-    tokens = f"{answer.prompt_tokens:,} prompt + {answer.output_tokens:,} output tokens{thought}"
-    return " · ".join(filter(None, (first, speed, tokens, read_seconds(answer.total_s))))
+    thought = f", {reasoning_tokens:,} of them thinking" if reasoning_tokens else ""
+    figures = (
+        f"first token {read_seconds(first_token_s)}" if output_tokens else "no token",
+        read_tokens_per_second(tokens_per_second) if tokens_per_second is not None else "",
+        f"{prompt_tokens:,} prompt + {output_tokens:,} output tokens{thought}",
+        read_seconds(total_s),
+    )
+    return " · ".join(filter(None, figures))
 
 
 def tell(*lines: str) -> None:

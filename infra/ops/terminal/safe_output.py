@@ -61,6 +61,11 @@ class _Safe(io.TextIOBase):
     def encoding(self) -> str:  # type: ignore[override]
         return self.rich_proxied_file.encoding
 
+    @property
+    def errors(self) -> str | None:  # type: ignore[override]
+        """How characters that the encoding lacks are handled; without it `input` would not edit lines."""
+        return self.rich_proxied_file.errors
+
     def write(self, text: str) -> int:
         return self.rich_proxied_file.write(printable(text))
 
