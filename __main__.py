@@ -5,7 +5,7 @@ import sys
 
 import pulumi
 
-from infra.config import load
+from infra.config import load, refuse_obstacles_before_up
 from infra.errors import Gemma4Error
 from infra.planning.report.text import text
 from infra.stack import deploy
@@ -15,6 +15,7 @@ signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 try:
     plan, secrets = load()
+    refuse_obstacles_before_up(plan)
 except Gemma4Error as error:
     pulumi.log.error(str(error))
     sys.exit(32)  # Pulumi's own code for a program that has said what is wrong

@@ -20,6 +20,9 @@ from infra.planning.settings.stackfile import NAMESPACE, split_config
 STACK_FOLDER: ContextVar[Path | None] = ContextVar("STACK_FOLDER", default=None)
 """Where the stack files lie, if that is not the current folder: `gemma4 plan --resources` runs the installed program."""
 
+IN_MEMORY: ContextVar[bool] = ContextVar("IN_MEMORY", default=False)
+"""Whether the program runs under a recording monitor, which creates nothing: then nothing is asked of Google."""
+
 
 def load() -> tuple[Plan, Secrets]:
     """Return the plan of the current stack and its secrets.
@@ -36,6 +39,21 @@ def load() -> tuple[Plan, Secrets]:
         fix = "Run: pulumi config set gcp:project my-project"
         raise SettingsError([Fault("gcp:project", "is missing.", "There is no project to deploy to.", fix)])
     return plan, Secrets(pulumi.Config(NAMESPACE).get_secret(SECRET_KEY))
+
+
+def refuse_obstacles_before_up(plan: Plan) -> None:
+    """Ask Google, before anything is created, for what would stop `up` half way. Raises RefusedError where something would.
+
+    A preview asks nothing, and neither does a run in memory; `preflight: false` turns it off.
+    """
+    if pulumi.runtime.is_dry_run() or IN_MEMORY.get() or not plan.settings.preflight:
+        return
+    from infra.google.gcp_settings import GcpSettings
+    from infra.google.session import ONCE_MORE, QUICK, GoogleSession
+    from infra.preflight.before_up import refuse_obstacles
+
+    gcp = GcpSettings.read(pulumi.Config("gcp").get)
+    refuse_obstacles(plan, lambda: GoogleSession(gcp, retry=ONCE_MORE, timeouts=QUICK))
 
 
 def _marked(key: str, value: Any) -> Any:

@@ -26,7 +26,7 @@ import pulumi
 from pulumi.runtime import mocks, rpc
 from pulumi.runtime.stack import run_pulumi_func
 
-from infra.config import STACK_FOLDER
+from infra.config import IN_MEMORY, STACK_FOLDER
 from infra.errors import Gemma4Error
 from infra.ops.plan_inputs import Planned
 from infra.planning.names import UNKNOWN_PROJECT
@@ -75,7 +75,9 @@ def run_program(
     A resource's outputs are its inputs and what `outputs` adds; with `preview` all other outputs stay unknown.
     A secret is `{"secure": value}`; the program gets the value, marked as a secret. Raises what the program raises.
     """
-    return contextvars.copy_context().run(_run, root, stack, config, preview, outputs)
+    context = contextvars.copy_context()
+    context.run(IN_MEMORY.set, True)
+    return context.run(_run, root, stack, config, preview, outputs)
 
 
 def resource_list(root: Path, planned: Planned) -> ResourceList:

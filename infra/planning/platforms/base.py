@@ -248,10 +248,6 @@ class Platform(ABC, Generic[DeploymentT]):
         """Return the places to choose from, on the terms that the settings ask for."""
         return accelerator.locations
 
-    def steps_before_up(self, stack: str) -> Iterable[str]:
-        """Return the commands that are worth typing before the first `pulumi up` of a stack here."""
-        return ()
-
     def chosen_settings(self, settings: Settings) -> Iterable[str]:
         """Return the paths of settings without a value for which `deployment` chooses one."""
         return ()

@@ -29,7 +29,7 @@ def steps_before_up(plan: Plan) -> list[str]:
         steps.append(f"pulumi config set --path 'gemma4:access.invokers[0]' user:CALLER -s {stack}")
     if loose := _pins(plan):
         steps.append(f"gemma4 pin {' '.join(loose)}")
-    steps += plan.platform.steps_before_up(stack)
+    steps.append(f"gemma4 preflight {stack}")
     if any(need.beyond_default() for need in plan.quotas):
         steps.append(f"# ask for more quota: {QUOTAS_PAGE}")
     return steps

@@ -577,6 +577,13 @@ class Settings(Group):
     network: NetworkSettings = setting(NetworkSettings(), "The stack's own VPC.")
     labels: dict[LabelKey, LabelValue] = setting({}, "Labels of every resource, beside our own.", {"team": "ml"})
     deletion_protection: bool = setting(False, "Refuse to delete or replace the service.", True)
+    preflight: bool = setting(
+        True,
+        "Whether `pulumi up` first asks Google, in a second or two, if the project is there, is paid for and has the quotas, "
+        "and stops before it creates anything if not. false: go on all the same, for example where a quota is granted that "
+        "the API does not show yet. `gemma4 preflight` asks far more.",
+        False,
+    )
     hf_token: bool = setting(
         False,
         "Hugging Face token, only ever set with `pulumi config set --secret gemma4:hfToken`. Gemma 4 is not gated and "

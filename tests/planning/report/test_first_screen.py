@@ -162,7 +162,7 @@ def test_what_is_still_to_do_is_done_once_it_is_done(stack: str) -> None:
     pinned = {role: replace(image, pinned=True) for role, image in plan.images.items()}
     plan = replace(plan, images=pinned, weights=tuple(replace(one, pinned=True) for one in plan.weights))
     left = [step for step in steps_before_up(plan) if not step.startswith("#")]
-    assert left == [f"pulumi stack select --create {stack}", *([f"gemma4 zones {stack}"] if plan.zone else [])]
+    assert left == [f"pulumi stack select --create {stack}", f"gemma4 preflight {stack}"]
 
 
 def test_a_value_that_stands_only_on_the_command_line_is_to_be_written_first() -> None:

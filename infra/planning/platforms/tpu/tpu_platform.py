@@ -98,10 +98,6 @@ class TpuPlatform(Platform[SlicesPlan]):
             + check_request_timeout(timeout_s, longest_answer_s=draft.longest_answer_s)
         )
 
-    def steps_before_up(self, stack: str) -> Iterator[str]:
-        """Yield the survey of the zones: a slice waits where there is no quota."""
-        yield f"gemma4 zones {stack}"
-
     def notes(self, draft: Draft, deployment: SlicesPlan) -> Iterator[str]:
         yield from region_note(draft.settings, draft.place.region)
         yield from spot_note(draft.settings)
