@@ -32,16 +32,18 @@ def find_failures(lines: Sequence[str], *places: ShownIn) -> list[FoundFailure]:
 
     `places` is what the lines are: a log, answers or conditions. General failures are left out beside more exact ones.
     """
-    loud = [(number, line) for number, line in enumerate(lines) if not is_quiet(line)]
+    loud = {number: line for number, line in enumerate(lines) if not is_quiet(line)}
     found: list[FoundFailure] = []
     for failure in catalog().failures.values():
         if not failure.patterns or not set(places) & set(failure.shows_in):
             continue
         if failure.general and any(not one.failure.general for one in found):
             continue
-        at = tuple(number for number, line in loud if failure.matches(line))
+        at = tuple(number for number, line in loud.items() if failure.matches(line))
         if at:
             found.append(FoundFailure(failure, at, _telling(lines, at)))
+            for number in at:  # a line is explained by the most exact failure alone
+                del loud[number]
     return found
 
 

@@ -24,7 +24,7 @@ def test_the_line_that_says_what_went_wrong_is_quoted_rather_than_the_source_tha
 
 
 def test_a_line_whose_own_level_is_low_does_not_count() -> None:
-    advice = "If CUDA out of memory occurs, decrease gpu_memory_utilization."
+    advice = "CUDA out of memory would be met with a lower gpu_memory_utilization."
     assert ids(f"(EngineCore pid=9) INFO 09-18 21:36:10 [gpu_worker.py:2] {advice}") == []
     assert ids(f"INFO:     {advice}") == ids(f"DEBUG:root:{advice}") == []
     assert ids(f"(EngineCore pid=9) ERROR 09-18 21:36:10 [gpu_worker.py:2] {advice}") == ["device-memory-exceeded"]
