@@ -19,6 +19,7 @@ from infra.planning.checks.notes import (
     cold_start_note,
     crowding,
     decoder_note,
+    evaluation_note,
     idle_note,
     kv_dtype_note,
     paused_note,
@@ -325,6 +326,7 @@ class _PlanningRun:
         drafter = self.assistant if settings.serving.speculation.method == "mtp" else None
         yield from checkpoint_notes(self.model, self.accelerator, drafter, self.facts)
         yield from paused_note(settings, self.stack)
+        yield from evaluation_note(settings, server)
         yield from access_notes(settings, self.model) if self.accelerator.deployable else ()
         plain = capacity_of(replace(server, kv_cache_dtype="auto"), memory.kv_bytes_per_device)
         yield from cold_start_note(server, memory.kv.mid)

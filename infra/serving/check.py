@@ -18,6 +18,7 @@ from infra.serving import check_stages, measure, samples
 from infra.serving.chat_answer import ChatAnswer
 from infra.serving.client import ChatRequest, ServingClient
 from infra.serving.diagnosis import check_failure, quoted_log
+from infra.serving.evaluation.check_answers import check_answers
 from infra.serving.expectation import CheckExpectation, CheckResult
 from infra.serving.readiness import MODELS, READY, ReadinessWait
 from infra.serving.server_errors import AnswerError, FailureKind
@@ -77,6 +78,10 @@ class _Check:
         with self._stage("measurement"):
             timing = self._patiently(lambda: measure.speed(self.client, self.expected, prompts))
             rate = self._noted(measure.tokens_per_second(timing))
+        evaluation = None
+        if self.expected.evaluated_as:
+            with self._stage("evaluation"):
+                evaluation = check_answers(self.client, self.expected, progress=self.progress, sleep=self.sleep)
         predicted = self.expected.predicted_kv_tokens
         return CheckResult(
             vllm_version=version,
@@ -89,6 +94,7 @@ class _Check:
             predicted_kv_tokens=predicted[1] if predicted else None,
             duration_s=round(self.clock() - started, 1),
             notes=tuple(self.notes),
+            evaluation=evaluation,
         )
 
     def _ask_for_what_is_planned(self) -> None:

@@ -34,6 +34,8 @@ class CheckExpectation(BaseModel):
     vllm_version: str = ""
     """Empty: not compared."""
     ready_timeout_s: float = 600.0
+    evaluated_as: str = ""
+    """Architecture to whose floor the answers to the questions of infra/serving/evaluation are held; empty: none is asked."""
 
     def warm_up_lengths(self) -> tuple[int, ...]:
         """Return prompt lengths in tokens, from `SHORTEST_PROMPT` to the typical prompt or half of `max_model_len`."""
@@ -66,7 +68,9 @@ class CheckResult(BaseModel):
     duration_s: float
     """Seconds of the whole check, the wait for readiness included."""
     notes: tuple[str, ...] = ()
+    evaluation: dict[str, tuple[int, int]] | None = None
+    """By kind of question, how many were answered right, and how many were asked."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as plain JSON data."""
-        return self.model_dump(mode="json")
+        """Return the result as plain JSON data; without `evaluation` where none was asked for."""
+        return self.model_dump(mode="json", exclude=None if self.evaluation else {"evaluation"})

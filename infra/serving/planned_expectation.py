@@ -23,4 +23,5 @@ def planned_expectation(plan: Plan) -> CheckExpectation:
         prompt_tokens=plan.settings.workload.prompt_tokens,
         vllm_version=plan.server.image_version or "",
         ready_timeout_s=plan.ready_timeout_s,
+        evaluated_as=plan.model.architecture if serving.evaluation else "",
     )

@@ -39,6 +39,19 @@ BUILT = [plan.stack for plan in PLANS if plan.accelerator.deployable]
 TOKEN = "hf_" + "Zz9Y" * 8
 CLOUD_NAMES = ("name", "accountId", "repositoryId", "secretId", "queued_id", "node_id")
 EVERYBODY = ("allUsers", "allAuthenticatedUsers")
+EXPECTED_OF_A_CHECK = {
+    "audio",
+    "image",
+    "max_model_len",
+    "model",
+    "prompt_tokens",
+    "reasoning",
+    "spec_hash",
+    "tools",
+    "video",
+    "vllm_version",
+}
+"""What the state of stacks holds that use neither adapters nor the questions of serving.evaluation."""
 
 
 def known_outputs(args: mocks.MockResourceArgs) -> dict[str, Any]:
@@ -580,6 +593,17 @@ class TestOptionsOfAStack:
     def test_the_copy_of_the_weights_is_repeated_by_who_knows_why_it_failed(self, name: str) -> None:
         (job,) = of_type(run(name), "cloudrunv2/job:Job")
         assert job.inputs["template"]["template"]["maxRetries"] == 0
+
+    def test_a_check_asks_questions_only_where_somebody_wants_them_and_else_expects_what_it_always_did(self) -> None:
+        """A key more would check every server again that passed before."""
+        (usual,) = (item.inputs["expected"] for item in of_type(run("l4"), f"{DYNAMIC}gemma4:ServingCheck"))
+        assert set(usual) == EXPECTED_OF_A_CHECK
+        ran = run_with("l4", serving={"evaluation": True})
+        (wanted,) = (item.inputs["expected"] for item in of_type(ran, f"{DYNAMIC}gemma4:ServingCheck"))
+        assert wanted == {
+            **usual,
+            "evaluated_as": next(plan for plan in PLANS if plan.stack == "l4").model.architecture,
+        }
 
     def test_each_adapter_is_copied_before_the_server_and_its_own_bucket_may_be_read_by_the_job_alone(self) -> None:
         adapters = {"tone": "my-org/tone@0123abc", "sql": "gs://training/sql"}

@@ -86,8 +86,8 @@ class FakeVllm:
         """What came in Authorization headers."""
         self.adapters: dict[str, str] = {}
         """LoRA adapters by the name under which each is served, with the text of its answers."""
-        self.says: Callable[[Any], Mapping[str, Any]] | None = None
-        """What each answer's message holds, by the body of its request; None: what the mode says."""
+        self.says: Callable[[Any], Mapping[str, Any] | None] = lambda _: None
+        """What an answer's message holds, by the body of its request; None: what the mode says."""
         self.prefixes: tuple[str, ...] = ("",)
         """Path prefixes that are answered, e.g. /slices/blue."""
         self._lock = threading.Lock()
@@ -222,8 +222,8 @@ class FakeVllm:
 
     def _message(self, body: Any) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": "ready", "reasoning": None, "tool_calls": None}
-        if self.says is not None:
-            return message | dict(self.says(body))
+        if (said := self.says(body)) is not None:
+            return message | dict(said)
         message["content"] = self.adapters.get(body["model"], message["content"])
         if self.mode == "empty" or (self.mode == "quiet" and not body.get("min_tokens")):
             return message | {"content": ""}

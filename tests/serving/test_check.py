@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 
 from infra.errors import GoogleError, ServingError
+from infra.planning.performance.evaluation_time import LONGEST_CHECKED
 from infra.serving.check import RETRY_FOR_S, CheckExpectation, CheckResult, run_check
 from infra.serving.client import ServingClient
+from infra.serving.evaluation.task_set import KINDS
 from infra.serving.readiness import GRACE_S
 from tests.fakes.google.client import FakeTime
-from tests.fakes.vllm import FakeVllm, Mode
+from tests.fakes.oracle import Oracle
+from tests.fakes.vllm import WORDS_PER_TOKEN, FakeVllm, Mode
 
 EXPECTED = CheckExpectation(
     model="gemma",
@@ -404,3 +407,55 @@ class TestAnAnswerThatPassesIsAskedForAgain:
 def test_the_token_is_in_no_error(server: FakeVllm) -> None:
     server.mode = "cannot generate"
     assert "id-token" not in str(failure(server))
+
+
+class TestQuestionsWithKnownAnswers:
+    @pytest.fixture(autouse=True)
+    def knowing(self, server: FakeVllm) -> None:
+        server.says = Oracle()
+
+    def test_are_asked_only_where_they_are_wanted(self, server: FakeVllm) -> None:
+        shown: list[str] = []
+        result = check(server, progress=shown)
+        assert shown == [f"checking: {stage}" for stage in STAGES]
+        assert "evaluation" not in result.to_dict(), "the state of those who do not use it stays as it was"
+
+    def test_are_counted_by_kind(self, server: FakeVllm) -> None:
+        shown: list[str] = []
+        result = check(server, progress=shown, evaluated_as="12b")
+        assert result.evaluation
+        assert set(result.evaluation) == set(KINDS)
+        assert all(passed == asked for passed, asked in result.evaluation.values())
+        assert shown[-1] == "checking: evaluation: 60 of 60 questions answered"
+        kept = json.loads(json.dumps(result.to_dict()), parse_int=float)
+        assert CheckResult.model_validate(kept).evaluation == result.evaluation
+
+    def test_of_what_the_plan_switches_off_are_left_out(self, server: FakeVllm) -> None:
+        result = check(server, evaluated_as="12b", tools=False, image=False)
+        assert result.evaluation
+        assert set(KINDS) - set(result.evaluation) == {"tools", "image"}
+        asked = [body for body in server.sent("/v1/chat/completions") if body.get("tools")]
+        assert asked == []
+
+    def test_about_long_texts_are_bounded(self, server: FakeVllm) -> None:
+        server.max_model_len = 65_536
+        check(server, evaluated_as="12b", max_model_len=65_536)
+        longest = max(len(str(body["messages"]).split()) for body in server.sent("/v1/chat/completions"))
+        assert LONGEST_CHECKED / 2 < longest / WORDS_PER_TOKEN < LONGEST_CHECKED
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_that_a_server_does_not_know_fail_the_check_by_name(self, server: FakeVllm, kind: str) -> None:
+        server.says = Oracle(wrong={kind})
+        error = failure(server, evaluated_as="12b")
+        assert error.stage == "evaluation"
+        assert f"below the floor: {kind} (0 of" in str(error)
+        assert "I am not sure about that one." in str(error)
+        assert "serving.kvCacheDtype: auto" in str(error)
+        assert "gemma4 evaluate" in str(error)
+
+    def test_are_held_to_the_floor_of_the_architecture(self, server: FakeVllm) -> None:
+        server.says = Oracle(knows=lambda name: not name.startswith("image") or name in ("image-colour", "image-shape"))
+        assert failure(server, evaluated_as="12b").stage == "evaluation"
+        result = check(server, evaluated_as="e2b")
+        assert result.evaluation
+        assert result.evaluation["image"] == (2, 6)

@@ -25,8 +25,9 @@ def serving_check_args(
     internal = "access.ingress is internal, so the endpoint cannot be reached from where `pulumi up` runs"
     expected = planned_expectation(plan).model_dump(mode="json")
     kv_tokens, ready_timeout_s = expected.pop("predicted_kv_tokens"), expected.pop("ready_timeout_s")
-    if not plan.adapters:
-        del expected["adapters"]  # a check that knew no adapters stays as it is
+    for key in ("adapters", "evaluated_as"):
+        if not expected[key]:
+            del expected[key]  # a check that knew neither stays as it is
     return ServingCheckArgs(
         url=url,
         path=path,

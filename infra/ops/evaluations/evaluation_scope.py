@@ -8,8 +8,10 @@ from infra.catalog import catalog
 from infra.errors import SettingsError
 from infra.planning.plan import Plan
 from infra.serving.client import ServedModel
+from infra.serving.evaluation.check_answers import switched_off
 from infra.serving.evaluation.evaluator import CONCURRENCY, EvaluationScope
 from infra.serving.evaluation.task_set import KINDS, Kind, TaskSet
+from infra.serving.planned_expectation import planned_expectation
 from infra.suggestions import did_you_mean, printable
 
 MOST_CONCURRENCY = 64
@@ -47,7 +49,7 @@ def scope_of(
             else f"the longest text was to have fewer than {min(questions.context.lengths):,} tokens"
         )
     if plan is not None:
-        without |= switched_off(plan)
+        without |= switched_off(planned_expectation(plan))
     return EvaluationScope(
         model=served.name,
         longest_context=longest,
@@ -56,17 +58,6 @@ def scope_of(
         may_refuse=frozenset() if plan else _REFUSABLE,
         concurrency=concurrency or CONCURRENCY,
     )
-
-
-def switched_off(plan: Plan) -> dict[Kind, str]:
-    """Return the kinds that a plan leaves out, each with the setting that does."""
-    serving = plan.settings.serving
-    off: dict[Kind, str] = {}
-    if not serving.tools:
-        off["tools"] = "serving.tools is false"
-    if not serving.modalities.image:
-        off["image"] = "serving.modalities.image is 0"
-    return off
 
 
 def architecture_of(model: str) -> str:

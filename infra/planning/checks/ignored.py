@@ -34,6 +34,10 @@ def without_effect(
             consequence,
             "Take it out.",
         )
+    if settings.serving.evaluation and settings.access.ingress == "internal":
+        fact = "has no effect: access.ingress is internal, so no check is run."
+        fix = "Take it out, and run gemma4 evaluate from inside the VPC."
+        yield Fault("serving.evaluation", fact, "It would be ignored.", fix)
     modalities = settings.serving.modalities
     if settings.serving.vision_tokens is not None and not (modalities.image or modalities.video):
         fact = "has no effect: serving.modalities lets no image in."

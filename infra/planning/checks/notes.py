@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from infra.catalog import GIB, Accelerator, Model
 from infra.errors import Fault
 from infra.planning.memory.gpu_overhead import cold_start_bytes
+from infra.planning.performance.evaluation_time import evaluation_seconds
 from infra.planning.performance.speed import SpeedEstimate, SpeedModel
 from infra.planning.server.implementations import implementation_of
 from infra.planning.server.server import IMAGE_TOKENS, Server
 from infra.planning.settings.declarations import Settings
 from infra.planning.settings.resolve import WRITTEN, Origin
-from infra.planning.units import read_predicted, read_rate, read_tokens_per_second
+from infra.planning.units import read_duration, read_minutes, read_predicted, read_rate, read_tokens_per_second
 
 
 def access_notes(settings: Settings, model: Model) -> Iterator[str]:
@@ -32,6 +33,17 @@ def paused_note(settings: Settings, stack: str) -> Iterator[str]:
     """Yield that nothing runs, where a stack is paused: all other figures are those of a stack that runs."""
     if settings.paused:
         yield f"Paused: nothing is kept running or asked for. All figures are of the stack when it runs: gemma4 resume {stack}"
+
+
+def evaluation_note(settings: Settings, server: Server) -> Iterator[str]:
+    """Yield what the questions of the serving check cost, where somebody wants them."""
+    if settings.serving.evaluation and settings.access.ingress != "internal":
+        seconds = evaluation_seconds(server, prefix_caching=settings.serving.prefix_caching)
+        yield (
+            "serving.evaluation: the check after deployment asks some sixty questions more, "
+            f"{read_predicted(seconds, read_duration, ends=read_minutes)}, and fails below the floor; the floor is low, and no "
+            "real Gemma 4 was asked to set it."
+        )
 
 
 def template_note(settings: Settings, accelerator: Accelerator) -> Iterator[str]:

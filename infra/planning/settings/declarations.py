@@ -364,6 +364,13 @@ class ServingSettings(Group):
     ready_timeout: Duration | None = setting(
         None, "How long the serving check waits; default: 10m or twice the start estimate, whichever is longer.", "45m"
     )
+    evaluation: bool = setting(
+        False,
+        "Ask a new server some sixty questions with known answers in the serving check, and fail where it answers fewer right "
+        "than a low floor (`gemma4 evaluate` asks them at any time): a quantization or a KV type that breaks answers is seen "
+        "before callers see it. Costs minutes on a slow machine.",
+        True,
+    )
     env: dict[EnvName, str] = setting(
         {}, "Further environment variables of the server; never a secret.", {"VLLM_LOGGING_LEVEL": "DEBUG"}
     )

@@ -12,12 +12,14 @@ import pytest
 from infra.google.identity_tokens import IdentityTokens
 from infra.ops.evaluations import evaluate
 from infra.ops.evaluations.evaluate import evaluation_answer
-from infra.ops.evaluations.evaluation_scope import architecture_of, switched_off
+from infra.ops.evaluations.evaluation_scope import architecture_of
 from infra.ops.evaluations.stored_evaluation import StoredEvaluation
 from infra.ops.plan_inputs import plan_stack
+from infra.serving.evaluation.check_answers import switched_off
 from infra.serving.evaluation.evaluation_record import AskedItem
 from infra.serving.evaluation.evaluator import Evaluator
 from infra.serving.evaluation.task_set import KINDS
+from infra.serving.planned_expectation import planned_expectation
 from tests.fakes.oracle import Oracle
 from tests.fakes.vllm import FakeVllm
 from tests.projects import ROOT, Capture, Command, command
@@ -213,9 +215,13 @@ class TestAStack:
 
 class TestWhatIsNotAsked:
     def test_is_what_a_plan_switches_off(self) -> None:
-        plan = plan_stack("l4", ["serving.tools=false", "serving.modalities.image=0"], root=ROOT).plan
-        assert switched_off(plan) == {"tools": "serving.tools is false", "image": "serving.modalities.image is 0"}
-        assert switched_off(plan_stack("l4", root=ROOT).plan) == {}
+        off = ["serving.tools=false", "serving.modalities.image=0"]
+        plan = plan_stack("l4", off, root=ROOT).plan
+        assert switched_off(planned_expectation(plan)) == {
+            "tools": "serving.tools is false",
+            "image": "serving.modalities.image is 0",
+        }
+        assert switched_off(planned_expectation(plan_stack("l4", root=ROOT).plan)) == {}
 
     def test_is_named_with_its_reason(self, gemma4: Command, server: FakeVllm) -> None:
         answer = gemma4("evaluate", "--url", server.url, "--longest-context", "0", "--tasks", "context,copying")

@@ -12,9 +12,11 @@ import pytest
 
 from infra.catalog import catalog
 from infra.errors import CatalogError
+from infra.planning.performance import evaluation_time
 from infra.planning.settings.declarations import ModalitySettings
 from infra.serving.chat_answer import ChatAnswer, ToolCall
 from infra.serving.evaluation.answer_judges import is_right
+from infra.serving.evaluation.evaluator import CONCURRENCY
 from infra.serving.evaluation.haystack import context_tasks
 from infra.serving.evaluation.paired_statistics import exact_mcnemar
 from infra.serving.evaluation.questions import digest, request_of
@@ -128,6 +130,20 @@ class TestTheSet:
         assert ModalitySettings().image >= 1
         for task in (task for task in SET.tasks if task.picture):
             assert json.dumps(request_of(task, SET, "m").body()).count('"image_url"') == 2, "its type and its key"
+
+
+class TestThePlannedTime:
+    """A plan says how long the questions of a serving check take, and does not read them: it holds their sizes."""
+
+    def test_counts_as_many_questions_as_there_are(self) -> None:
+        assert len(SET.tasks) == evaluation_time.QUESTIONS
+        assert len(SET.context.depths) == evaluation_time.QUESTIONS_A_TEXT
+        assert SET.context.most_lengths == evaluation_time.CONTEXT_LENGTHS
+        assert evaluation_time.RUNNING == CONCURRENCY
+
+    def test_takes_answers_that_are_not_cut_on_average(self) -> None:
+        most = [SET.kinds[task.kind].max_tokens for task in SET.tasks]
+        assert sum(most) / len(most) >= evaluation_time.ANSWER_TOKENS * evaluation_time.ANSWER_ERROR
 
 
 class TestFloors:
