@@ -59,7 +59,8 @@ bench-tools: $(BENCH)/.run ## install aiperf, with which gemma4 bench sends load
 requirements: ## compile the pinned, hashed requirements (needs uv)
 	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url -q -o requirements.txt
 	uv pip compile pyproject.toml --extra mcp -c requirements.txt --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url -q -o requirements-mcp.txt
-	uv pip compile pyproject.toml --extra dev -c requirements-mcp.txt --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url -q -o requirements-dev.txt
+	uv pip compile pyproject.toml --extra report -c requirements.txt --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url -q -o requirements-report.txt
+	uv pip compile pyproject.toml --extra dev -c requirements-mcp.txt -c requirements-report.txt --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url -q -o requirements-dev.txt
 	uv pip compile requirements-bench.in --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url -q -o requirements-bench.txt
 
 clean: ## remove the virtual environment and all caches

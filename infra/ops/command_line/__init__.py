@@ -5,10 +5,8 @@
 `planning_commands`   before anything is deployed: plan, stacks, models, machines, explain, recommend, scorecard, pin,
                       preflight
 `operating_commands`  of a stack that runs: status
-`asking_commands`     of the model itself: ask
-`measuring_commands`  how fast and how good a server is: bench run, bench compare, evaluate
+`measuring_commands`  how fast and how good a server is: bench run, bench compare, bench report, evaluate
 `trouble_commands`    what logs and conditions say of a stack: logs
-`measuring_commands`  how fast and how good a server is: bench compare
 `asking_commands`     of the model itself: ask, chat
 `slice_commands`      of TPU slices: zones, tpu status, tpu ended
 `changing_commands`   of a stack that runs, with a question first: pause, resume

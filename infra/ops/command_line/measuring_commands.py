@@ -1,4 +1,4 @@
-"""What is measured of a server that runs: bench run, which is bench for short, bench compare, and evaluate."""
+"""What is measured of a server that runs: bench run, which is bench for short, bench compare, bench report, and evaluate."""
 
 from __future__ import annotations
 
@@ -278,3 +278,29 @@ def evaluate(
     )
     if code:
         raise typer.Exit(code)
+
+
+@bench.command(
+    "report",
+    epilog=examples(
+        "bench report bench/l4.json",
+        "bench report before.json after.json --output compared",
+        "bench report l4.json rtx6000.json v6e4.json --output machines",
+    ),
+)
+def bench_report(
+    runs: Annotated[list[str], typer.Argument(help="Stored runs, each its file or its id; the first is called A.")],
+    output: Annotated[
+        str, typer.Option("--output", metavar="DIR", help="Folder for the page and its plots.")
+    ] = "bench/report",
+) -> None:
+    """Draw benchmarks: a page of HTML, and plots as PNG.
+
+    Time to first token and inter-token latency against throughput, time to first token against concurrency, and the price
+    of a million tokens where the stack's plan has a price; of several runs side by side, with what a comparison says of
+    them. The page is one file that asks nothing of the network; beside each plot stand its figures. Needs matplotlib, which
+    is the extra `report`. Exit codes: 0 written, 1 not written, 2 not stored runs.
+    """
+    from infra.ops.commands.bench_report import show_report
+
+    show_report(runs, output)

@@ -9,6 +9,7 @@
 `logs`            what servers, gateway and weights copy wrote, once or as it comes
 `scorecard`       runs that others published, beside their predictions
 `bench_compare`   two stored benchmarks, and what of their difference is noise; `bench_words` spells figures of benchmarks
+`bench_report`    plots of stored benchmarks, and a page of them
 `preflight`       what would stop `pulumi up`, asked before anything is paid for
 `pin`             images and checkpoints, fixed to what they are now
 """

@@ -58,6 +58,7 @@ TOOLS = (
 """In the order in which a client lists them."""
 
 NO_TOOLS: Mapping[str, str] = {
+    "bench report": "draws pictures, which are for people",
     "scorecard": "80 KB of published runs, which docs/scorecard.md holds",
     "pin": "writes files of this program's checkout",
     "mcp": "is the server itself",
