@@ -140,6 +140,18 @@ class CloudRun:
         """Return a service by its short name. Raises GoogleError."""
         return _service(self._session.get(Api.CLOUD_RUN, f"{self._parent}/services/{name}"))
 
+    def most_gpus(self, accelerator: str) -> Mapping[str, int]:
+        """Return to how many GPUs of a kind (nvidia-l4) each service of the region may grow, by its short name. One that sets
+        no maximum is left out."""
+        found: dict[str, int] = {}
+        for page in self._session.pages(Api.CLOUD_RUN, f"{self._parent}/services"):
+            for raw in page.get("services", ()):
+                template = raw.get("template", {})
+                most = int(template.get("scaling", {}).get("maxInstanceCount") or 0)
+                if most and template.get("nodeSelector", {}).get("accelerator") == accelerator:
+                    found[_short(raw.get("name", ""))] = most  # an instance has one GPU
+        return found
+
     def revision(self, service: str, name: str) -> Revision:
         """Return a revision by its short name. Raises GoogleError."""
         raw = self._session.get(Api.CLOUD_RUN, f"{self._parent}/services/{service}/revisions/{name}")

@@ -30,6 +30,8 @@ class QuotaTerms:
     """Commands that help, beside asking for more; from the limit, in the quota's own units, and what is held of it, in ours."""
     held: Callable[[Subject, QuotaNeed], int | None] | None = None
     """What others hold of a quota, in our units; None where that does not count, or returned where it is not known."""
+    others: Callable[[Subject, QuotaNeed], int] | None = None
+    """What others may come to hold, in our units. It is not certain that this counts."""
 
 
 def quota_checks(plan: Plan, terms: QuotaTerms) -> Iterator[PreflightCheck]:
@@ -90,9 +92,20 @@ def _check(subject: Subject, need: QuotaNeed, terms: QuotaTerms) -> PreflightRes
         return unknown(f"{wanted} needed, {room}; a zone did not say what is held of them", "ask again later")
     room += f", {held:,} of them held" if held else ""
     if held * quota.per_unit + need.value <= limit:
-        return ok(f"{wanted} needed, {room}")
+        return _shared(subject, need, terms, limit, f"{wanted} needed, {room}")
     fixes = [*terms.remedies(subject, need, limit, held), f"ask for {need.value:,} at {page}"]
     return failed(f"{quota.id}: {wanted} needed, {room}", terms.late, "; or ".join(fixes))
+
+
+def _shared(subject: Subject, need: QuotaNeed, terms: QuotaTerms, limit: int, said: str) -> PreflightResult:
+    """Return the result for a quota that holds the stack, but perhaps not beside what others may come to hold."""
+    others = terms.others(subject, need) if terms.others else 0
+    if others * need.quota.per_unit + need.value <= limit:
+        return ok(said)
+    return unknown(
+        f"{said}, and other services there may grow to {others:,}: whether Google counts them is not documented",
+        f"lower their maximum; or ask for more at {_page(subject, need.quota.service)}",
+    )
 
 
 def _name(need: QuotaNeed, needs: Sequence[QuotaNeed]) -> str:

@@ -112,7 +112,8 @@ def _covers(value: str, region: str) -> bool | None:
 
 
 def _values(rules: Sequence[Mapping[str, Any]], kind: str) -> list[str]:
-    return [str(value) for rule in rules for value in (rule.get("values") or {}).get(kind, ())]
+    """Return the values of a kind, without the `is:` before a single one."""
+    return [str(value).removeprefix("is:") for rule in rules for value in (rule.get("values") or {}).get(kind, ())]
 
 
 def _listed(rules: Sequence[Mapping[str, Any]]) -> str:

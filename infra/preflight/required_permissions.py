@@ -37,12 +37,20 @@ PERMISSIONS: Mapping[str, tuple[str, ...]] = {
         "secretmanager.versions", "access", "add", "destroy", "enable", "get"
     ),
     "gcp:secretmanager/secretIamMember:SecretIamMember": _of("secretmanager.secrets", *_POLICY),
-    "gcp:compute/network:Network": _of("compute.networks", "create", "delete", "get", "updatePolicy"),
+    "gcp:compute/network:Network": (
+        *_of("compute.networks", "create", "delete", "get", "updatePolicy"),
+        "compute.globalOperations.get",
+    ),
     "gcp:compute/subnetwork:Subnetwork": (
         *_of("compute.subnetworks", *_LIFE),
         "compute.networks.updatePolicy",
+        "compute.regionOperations.get",
     ),
-    "gcp:compute/firewall:Firewall": (*_of("compute.firewalls", *_LIFE), "compute.networks.updatePolicy"),
+    "gcp:compute/firewall:Firewall": (
+        *_of("compute.firewalls", *_LIFE),
+        "compute.networks.updatePolicy",
+        "compute.globalOperations.get",
+    ),
     "gcp:compute/router:Router": _of("compute.routers", *_LIFE),
     "gcp:compute/routerNat:RouterNat": _of("compute.routers", "get", "update"),
     "gcp:cloudrunv2/service:Service": (*_of("run.services", *_LIFE), "run.operations.get", _ACT_AS),

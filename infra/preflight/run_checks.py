@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from queue import Empty, SimpleQueue
@@ -11,6 +12,8 @@ from infra.google.api_errors import NO_ANSWER
 from infra.preflight.preflight_check import PreflightCheck, PreflightResult, unknown
 from infra.preflight.subject import Subject
 
+_COMMAND = re.compile(r"`(gcloud [^`]+)`")
+"""The command that an error of Google's names as its remedy."""
 AT_ONCE = 8
 """Checks that are asked at the same time: Google's APIs take many more, a thread costs a session."""
 
@@ -85,4 +88,5 @@ def _asked(check: PreflightCheck, subject: Subject, *, offline_raises: bool = Fa
     except GoogleError as error:
         if offline_raises and error.reason in NO_ANSWER:
             raise
-        return unknown(str(error))
+        command = _COMMAND.search(str(error))
+        return unknown(str(error), command[1] if command else "")

@@ -21,7 +21,7 @@ from infra.preflight import run_checks as runner
 from infra.preflight.preflight_check import PreflightCheck, ok
 from infra.preflight.subject import PulumiState, Subject
 from tests.fakes.google import FakeGoogle
-from tests.fakes.google.wire import permission_denied
+from tests.fakes.google.wire import permission_denied, service_disabled
 from tests.fakes.hub_headers import HubOfHeaders
 from tests.fakes.registry import FakeRegistry
 from tests.preflight.ready_project import ReadyProject
@@ -107,6 +107,23 @@ class TestAnswer:
         said = gemma4("preflight", "l4", "--json", "--only", "quota-gpu")
         assert said.code == 1
         assert "with the first deployment" in said.data["obstacles"][0]["fact"]
+
+    def test_gpus_that_other_services_may_take_are_named_and_not_called_a_refusal(
+        self, ready: ReadyProject, gemma4: Command
+    ) -> None:
+        here = "projects/demo-project/locations/us-east4/services"
+        for name in ("gemma4-l4", "other"):  # the stack's own does not count beside itself
+            template = {"scaling": {"maxInstanceCount": 1}, "nodeSelector": {"accelerator": "nvidia-l4"}}
+            ready.google.run.resources[f"{here}/{name}"] = {"name": f"{here}/{name}", "template": template}
+        said = gemma4("preflight", "l4", "--json", "--only", "quota-gpu")
+        assert said.code == 1
+        assert "other services there may grow to 1:" in said.data["obstacles"][0]["fact"]
+
+    def test_an_api_that_is_off_names_the_command_that_enables_it(self, ready: ReadyProject, gemma4: Command) -> None:
+        refusal = service_disabled("cloudquotas.googleapis.com", "demo-project")
+        ready.google.refuse("GET", "/cloudquotas/", refusal, times=99)
+        row = gemma4("preflight", "l4", "--json", "--only", "quota-cpu").data["obstacles"][0]
+        assert row["fix"] == ["gcloud services enable cloudquotas.googleapis.com --project demo-project"]
 
     def test_no_token_is_ever_printed(self, ready: ReadyProject, gemma4: Command, monkeypatch: Any) -> None:
         monkeypatch.setenv("HF_TOKEN", "hf_wrongButSecret")
