@@ -18,7 +18,7 @@ from infra.serving import check_stages, measure, samples
 from infra.serving.chat_answer import ChatAnswer
 from infra.serving.client import ChatRequest, ServingClient
 from infra.serving.diagnosis import check_failure, quoted_log
-from infra.serving.evaluation.check_answers import check_answers
+from infra.serving.evaluation.check_answers import check_answers, in_words
 from infra.serving.expectation import CheckExpectation, CheckResult
 from infra.serving.readiness import MODELS, READY, ReadinessWait
 from infra.serving.server_errors import AnswerError, FailureKind
@@ -82,6 +82,7 @@ class _Check:
         if self.expected.evaluated_as:
             with self._stage("evaluation"):
                 evaluation = check_answers(self.client, self.expected, progress=self.progress, sleep=self.sleep)
+                self.notes.append(in_words(evaluation))
         predicted = self.expected.predicted_kv_tokens
         return CheckResult(
             vllm_version=version,

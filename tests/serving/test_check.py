@@ -427,6 +427,7 @@ class TestQuestionsWithKnownAnswers:
         assert set(result.evaluation) == set(KINDS)
         assert all(passed == asked for passed, asked in result.evaluation.values())
         assert shown[-1] == "checking: evaluation: 60 of 60 questions answered"
+        assert result.notes == ("60 of 60 questions with known answers were answered right",)
         kept = json.loads(json.dumps(result.to_dict()), parse_int=float)
         assert CheckResult.model_validate(kept).evaluation == result.evaluation
 
@@ -459,3 +460,4 @@ class TestQuestionsWithKnownAnswers:
         result = check(server, evaluated_as="e2b")
         assert result.evaluation
         assert result.evaluation["image"] == (2, 6)
+        assert result.notes[-1].endswith("56 of 60 questions with known answers were answered right: image 2 of 6")

@@ -55,19 +55,14 @@ def show_evaluation(
     output: str | None = None,
     as_json: bool = False,
 ) -> int:
-    """Print the answer and return the exit code: 1 where the server is broken or worse, 130 where somebody interrupted."""
-    answer = evaluation_answer(
-        stack,
-        url,
-        tasks=list(tasks),
-        against=against,
-        stored=stored,
-        slice_name=slice_name,
-        model=model,
-        longest_context=longest_context,
-        concurrency=concurrency,
-        output=output,
-    )
+    """Print the answer and return the exit code: 1 where the server is broken or worse, 130 where somebody interrupted.
+
+    `output` is the file to store the run in; evaluation_answer says what the others are.
+    """
+    if stored is not None:
+        answer = _of_stored(stored, against, given=stack is not None or url is not None)
+    else:
+        answer = _of_server(stack, url, tasks, against, slice_name, model, longest_context, concurrency, output)
     if as_json:
         print_answer(answer)
     else:
@@ -89,19 +84,34 @@ def evaluation_answer(
     model: str | None = None,
     longest_context: int | None = None,
     concurrency: int | None = None,
-    output: str | None = None,
 ) -> EvaluationAnswer:
-    """Ask a server all questions, or those of the kinds `tasks`, store the answers, and judge them.
+    """Ask a server all questions, or those of the kinds `tasks`, store the answers in evaluations/, and judge them.
 
     `against` is a file of an earlier run to compare with, or `last`. `stored` takes a stored run in place of a server.
     `longest_context` bounds the long texts in tokens. Raises SettingsError for what cannot be asked, and ServingError where
-    the server does not answer at all.
+    the server does not answer at all. An assistant may call this, so that it writes no file that a caller names.
     """
     if stored is not None:
         return _of_stored(stored, against, given=stack is not None or url is not None)
-    kinds = chosen_kinds(tasks or [])
+    return _of_server(stack, url, tasks or (), against, slice_name, model, longest_context, concurrency, None)
+
+
+def _of_server(
+    stack: str | None,
+    url: str | None,
+    tasks: Sequence[str],
+    against: str | None,
+    slice_name: str | None,
+    model: str | None,
+    longest_context: int | None,
+    concurrency: int | None,
+    output: str | None,
+) -> EvaluationAnswer:
+    kinds = chosen_kinds(tasks)
     if concurrency is not None and not 1 <= concurrency <= MOST_CONCURRENCY:
         raise SettingsError.of("--concurrency", f"must be 1 to {MOST_CONCURRENCY}.", fix="Write --concurrency 4.")
+    if longest_context is not None and longest_context < 0:
+        raise SettingsError.of("--longest-context", "must be 0 or more tokens.", fix="Write --longest-context 8192.")
     endpoint = find_endpoint(stack, url)
     member = find_member(endpoint, slice_name)
     target = Target(stack=stack, url=endpoint.url, model="", member=member.name if member else "")

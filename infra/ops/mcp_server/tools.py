@@ -50,6 +50,7 @@ TOOLS = (
     Tool("preflight", "infra.ops.commands.preflight:preflight_answer"),
     Tool("ask", "infra.ops.conversation.ask:ask_answer"),
     Tool("bench compare", "infra.ops.commands.bench_compare:compare_answer"),
+    Tool("evaluate", "infra.ops.evaluations.evaluate:evaluation_answer"),
     Tool("zones", "infra.ops.tpu.tpu_commands:zones_answer"),
     Tool("pause", "infra.ops.changing.pause:pause_answer", applies="yes"),
     Tool("resume", "infra.ops.changing.pause:resume_answer", applies="yes"),

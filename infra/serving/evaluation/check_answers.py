@@ -51,6 +51,13 @@ def check_answers(
     return {count.kind: (count.passed, count.asked) for count in count_kinds(items, floor) if count.asked}
 
 
+def in_words(counts: dict[str, tuple[int, int]]) -> str:
+    """Return the counts as a note for the reader: all of them together, then the kinds with a wrong answer."""
+    passed, asked = (sum(pair[at] for pair in counts.values()) for at in (0, 1))
+    missed = ", ".join(f"{kind} {right} of {all_}" for kind, (right, all_) in counts.items() if right < all_)
+    return f"{passed} of {asked} questions with known answers were answered right" + (f": {missed}" if missed else "")
+
+
 def planned_scope(expected: CheckExpectation) -> EvaluationScope:
     """Return what a check asks: each question once, long texts up to `LONGEST_CHECKED` tokens."""
     off = switched_off(expected)

@@ -7,13 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
+from mcp import Client
 
 from infra.google.identity_tokens import IdentityTokens
 from infra.ops.evaluations import evaluate
 from infra.ops.evaluations.evaluate import evaluation_answer
 from infra.ops.evaluations.evaluation_scope import architecture_of
 from infra.ops.evaluations.stored_evaluation import StoredEvaluation
+from infra.ops.mcp_server.serve_tools import make_server
 from infra.ops.plan_inputs import plan_stack
 from infra.serving.evaluation.check_answers import switched_off
 from infra.serving.evaluation.evaluation_record import AskedItem
@@ -249,3 +252,22 @@ def test_the_function_takes_plain_parameters() -> None:
 
     kinds = {name: str(one.annotation) for name, one in inspect.signature(evaluation_answer).parameters.items()}
     assert set(kinds.values()) <= {"str | None", "int | None", "list[str] | None"}
+
+
+class TestAnAssistant:
+    def test_gets_the_same_answer_and_names_no_file_to_write(
+        self, gemma4: Command, server: FakeVllm, tmp_path: Path
+    ) -> None:
+        async def talk() -> tuple[bool, Any, list[str]]:
+            async with Client(make_server(allow_changes=False), read_timeout_seconds=60) as client:
+                (tool,) = [one for one in (await client.list_tools()).tools if one.name == "evaluate"]
+                result = await client.call_tool("evaluate", {"url": server.url, "tasks": ["copying,translation"]})
+                text = "".join(getattr(part, "text", "") for part in result.content)
+                return bool(result.is_error), json.loads(text), [*tool.input_schema["properties"]]
+
+        failed, data, parameters = anyio.run(talk)
+        assert not failed
+        assert (data["verdict"], data["passed"], data["asked"]) == ("sound", 12, 12)
+        assert len(json.dumps(data)) < 4096
+        assert "output" not in parameters
+        assert Path(data["file"]).parent == tmp_path / "evaluations"
