@@ -10,7 +10,7 @@
 `conversation/`  ask: one question to the model
 `pulumi_cli`     what the Pulumi CLI says of itself and of the names in a stack's state
 `evaluations/`  asks a server questions with known answers, and compares such runs
-`conversation/`  ask, chat: talking with the model
+`live_metrics/`  what `gemma4 metrics` reads and shows, once or again and again
 `pinning/`       what `gemma4 pin` reads of a checkpoint
 `tpu/`           what only TPU slices need: their state, zones with capacity, ended requests, orphans
 `changing/`      commands that change what runs

@@ -40,11 +40,11 @@ class Histogram:
 
     def percentile(self, share: float) -> float | None:
         """Return the value that `share` of the observations (0 to 1) do not exceed, as a straight line through its bucket
-        has it. None without observations. Above the last finite bound nothing is known: there the answer is infinite."""
+        has it. None without observations. What lies above the last finite bound counts as that bound, as in Prometheus."""
         rank = share * self.count
         if self.count <= 0:
             return None
         for (lower, below), (upper, reached) in pairwise([(0.0, 0.0), *self.upto.items()]):
             if reached >= rank and reached > below:
-                return lower + (upper - lower) * (rank - below) / (reached - below)
-        return math.inf
+                return lower if math.isinf(upper) else lower + (upper - lower) * (rank - below) / (reached - below)
+        return None

@@ -32,8 +32,8 @@ _ACCEPTED = "vllm:spec_decode_num_accepted_tokens_total"
 
 @dataclass(frozen=True)
 class Span:
-    """A server between two moments: its newest reading, what it counted in the span of `counted`, and what it counted in
-    the `rate_s` seconds before the newest reading, from which speeds are made."""
+    """A server between two moments: its newest reading, what it counted in the span, and what it counted in the `rate_s`
+    seconds before the newest reading, from which speeds are made; 0 where there is no reading before it."""
 
     now: Metrics
     counted: Metrics
@@ -108,6 +108,11 @@ class ServerLoad:
         )
 
 
+def requests_waiting(now: Metrics) -> float:
+    """Return how many requests are in line; 0 where the server does not say."""
+    return now.total(_WAITING) or 0.0
+
+
 class _Reader:
     """Reads figures from several servers; `unknown` names those that one of them does not report."""
 
@@ -119,8 +124,11 @@ class _Reader:
         return None if values is None else sum(values)
 
     def rate(self, spans: Sequence[Span], metric: str, figure: str) -> float | None:
-        values = self._known(spans, lambda span: _ratio(span.lately.total(metric), span.rate_s), figure)
-        return None if values is None else sum(values)
+        """Servers were read at different times, so each has a speed of its own."""
+        values = self._known(spans, lambda span: span.lately.total(metric), figure)
+        if values is None or not all(span.rate_s for span in spans):
+            return None
+        return sum(value / span.rate_s for value, span in zip(values, spans, strict=True))
 
     def histogram(self, readings: Sequence[Metrics], metric: str, figure: str) -> Histogram | None:
         values = self._known(readings, lambda reading: reading.histogram(metric), figure)

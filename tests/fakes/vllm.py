@@ -73,6 +73,8 @@ class FakeVllm:
         self.version: str | None = "0.32.0"
         self.metrics = FakeMetrics()
         """What /metrics says; no request changes it by itself."""
+        self.metrics_by_prefix: dict[str, FakeMetrics] = {}
+        """What it says under a path prefix, where that is a server of its own."""
         self.token_pause_s = 0.0
         self.answer_tokens = 3
         self.most_images = 64
@@ -125,7 +127,11 @@ class FakeVllm:
             return Reply(403, CLOUD_RUN_403)
         if self._dead and self.mode == "cannot generate":
             raise Cut
-        return self._refusal() if refused else self._answer(path.removeprefix(prefix), body)
+        if refused:
+            return self._refusal()
+        if path == f"{prefix}/metrics":
+            return Reply(200, self.metrics_by_prefix.get(prefix, self.metrics).text(self.model))
+        return self._answer(path.removeprefix(prefix), body)
 
     def _refusal(self) -> Reply:
         if self.mode == "cut":
@@ -141,8 +147,6 @@ class FakeVllm:
             return Reply(200, "")
         if path == "/version" and self.version is not None:
             return Reply(200, {"version": self.version})
-        if path == "/metrics":
-            return Reply(200, self.metrics.text(self.model))
         if path == "/v1/models":
             rows = [self._row(name) for name in self._names()]
             rows += [{**self._row(name), "parent": self.model, "max_model_len": None} for name in self.adapters]

@@ -28,8 +28,8 @@ class TestPercentiles:
         assert four.percentile(1) == pytest.approx(0.2)
         assert observed(0.05, 0.15, 0.25, 0.35).percentile(0.5) == pytest.approx(0.2)
 
-    def test_nothing_is_known_above_the_last_bound(self) -> None:
-        assert observed(0.05, 9.0, 9.0).percentile(0.9) == math.inf
+    def test_what_lies_above_the_last_bound_counts_as_that_bound(self) -> None:
+        assert observed(0.05, 9.0, 9.0).percentile(0.9) == 0.4
 
     def test_there_are_none_without_observations(self) -> None:
         assert (observed().percentile(0.5), observed().mean) == (None, None)

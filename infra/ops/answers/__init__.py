@@ -9,6 +9,8 @@ with usd. null means unknown, an empty text that there is nothing to say. The te
 `status_answers`     status
 `evaluation_answers` evaluate
 `log_answers`        logs
+`metrics_answers`    metrics
+`connection_answers` env
 `slice_answers`      tpu status, tpu ended, zones
 `pause_answers`      pause, resume
 `scorecard_answers`  scorecard

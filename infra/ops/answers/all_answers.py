@@ -8,9 +8,11 @@ from pydantic import BaseModel
 
 from infra.ops.answers.benchmark_answers import BenchAnswer
 from infra.ops.answers.comparison_answers import ComparisonAnswer
+from infra.ops.answers.connection_answers import Connection
 from infra.ops.answers.conversation_answers import AskAnswer
 from infra.ops.answers.evaluation_answers import EvaluationAnswer
 from infra.ops.answers.log_answers import Logs
+from infra.ops.answers.metrics_answers import MetricsAnswer
 from infra.ops.answers.pause_answers import PauseAnswer
 from infra.ops.answers.planning_answers import Explanations, Machines, Models, Pinned, Recommendations, Stacks
 from infra.ops.answers.preflight_answers import Preflight
@@ -33,6 +35,8 @@ ANSWERS: Mapping[str, type[BaseModel]] = {
     "status": Status,
     "evaluate": EvaluationAnswer,
     "logs": Logs,
+    "metrics": MetricsAnswer,
+    "env": Connection,
     "scorecard": Scorecard,
     "bench run": BenchAnswer,
     "ask": AskAnswer,

@@ -8,6 +8,8 @@
 `measuring_commands`  how fast and how good a server is: bench run, bench compare, bench report, evaluate
 `trouble_commands`    what logs and conditions say of a stack: logs
 `asking_commands`     of the model itself: ask, chat
+`counter_commands`    what a server's own counters say: metrics
+`connecting_commands` for other programs that ask the model: env, proxy
 `slice_commands`      of TPU slices: zones, tpu status, tpu ended
 `changing_commands`   of a stack that runs, with a question first: pause, resume
 `assistant_commands`  for assistants: mcp

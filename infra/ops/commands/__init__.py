@@ -11,5 +11,7 @@
 `bench_compare`   two stored benchmarks, and what of their difference is noise; `bench_words` spells figures of benchmarks
 `bench_report`    plots of stored benchmarks, and a page of them
 `preflight`       what would stop `pulumi up`, asked before anything is paid for
+`read_metrics`    what a server does now and has done
+`env`             address and token for other programs; `proxy` serves the same on this machine
 `pin`             images and checkpoints, fixed to what they are now
 """

@@ -54,6 +54,7 @@ TOOLS = (
     Tool("zones", "infra.ops.tpu.tpu_commands:zones_answer"),
     Tool("pause", "infra.ops.changing.pause:pause_answer", applies="yes"),
     Tool("resume", "infra.ops.changing.pause:resume_answer", applies="yes"),
+    Tool("metrics", "infra.ops.commands.read_metrics:metrics_answer"),
     Tool("tpu ended", "infra.ops.tpu.tpu_commands:ended_answer", applies="delete"),
 )
 """In the order in which a client lists them."""
@@ -62,6 +63,8 @@ NO_TOOLS: Mapping[str, str] = {
     "bench report": "draws pictures, which are for people",
     "scorecard": "80 KB of published runs, which docs/scorecard.md holds",
     "pin": "writes files of this program's checkout",
+    "env": "prints a secret",
+    "proxy": "serves until it is stopped",
     "mcp": "is the server itself",
 }
 """Commands that are no tools, with the reason."""

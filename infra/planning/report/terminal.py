@@ -47,11 +47,11 @@ def plain(*parts: RenderableType, columns: int = WIDTH) -> str:
 
 def _print(console: Console, parts: Iterable[RenderableType]) -> None:
     for part in parts:
-        console.print(_Printable(part), crop=not (isinstance(part, Text) and part.no_wrap))
+        console.print(Printable(part), crop=not (isinstance(part, Text) and part.no_wrap))
 
 
 @dataclass(frozen=True)
-class _Printable:
+class Printable:
     """A part whose text cannot steer the terminal: such characters are spelled out, its colours stay."""
 
     part: RenderableType
