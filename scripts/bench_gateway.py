@@ -22,7 +22,7 @@ from tests.fakes.gateway import Gateway, missing
 
 BAR_MS = 5.0
 HOST = "127.0.0.2"
-REQUEST = b"POST /v1/chat/completions HTTP/1.1\r\nHost: bench\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}"
+REQUEST = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}"
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
 PADDING = b"x" * 180  # an event of vLLM with one token has about 200 bytes
 

@@ -32,6 +32,8 @@ class LogSource:
     resource_labels: Mapping[str, str]
     labels: Mapping[str, str] = field(default_factory=dict)
     payload: Mapping[str, str] = field(default_factory=dict)
+    matching: str = ""
+    """A pattern (RE2) that the text of an entry holds; empty: any text."""
 
     @classmethod
     def service(cls, name: str, region: str, revision: str = "") -> LogSource:
@@ -59,6 +61,9 @@ class LogSource:
         terms += [f'resource.labels.{key}="{_escaped(value)}"' for key, value in self.resource_labels.items()]
         terms += [f'labels."{key}"="{_escaped(value)}"' for key, value in self.labels.items()]
         terms += [f'jsonPayload.{key}="{_escaped(value)}"' for key, value in self.payload.items()]
+        if self.matching:
+            pattern = _escaped(self.matching)
+            terms.append(f'(textPayload=~"{pattern}" OR jsonPayload.message=~"{pattern}")')
         terms += [f'timestamp>="{since}"'] if since else []
         return " AND ".join(terms)
 

@@ -107,6 +107,12 @@ class Plan:
         least, most = (self.cost.usd_per_month_idle + more * (replicas - kept) for replicas in running)
         return least, most
 
+    @property
+    def request_tokens(self) -> int:
+        """Tokens of a request of the workload, prompt and answer, as far as max_model_len lets it grow."""
+        workload = self.settings.workload
+        return min(workload.prompt_tokens + workload.output_tokens, self.server.max_model_len)
+
     def overridden(self, recipe: Recipe) -> tuple[str, ...]:
         """Settings of an applied recipe that are not as it has them: a measurement of it is of another configuration."""
         other = ("checkpoint",) if self.settings.checkpoint else ()

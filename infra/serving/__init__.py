@@ -8,5 +8,6 @@ with `readiness`, `check_stages`, `measure` and `samples`; `waking` (waits for a
 
 `failure_search` finds the known failures of the catalog in lines of a log, in answers and in conditions.
 `evaluation` asks questions with known answers, and says whether a server answers worse than before.
+`kv_layout` and `memory_log` read how a server has laid out its memory, from labels and from its log.
 `local_proxy` serves a remote server on this machine with fresh tokens.
 """

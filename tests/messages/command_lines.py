@@ -310,4 +310,16 @@ COMMAND_LINES: Mapping[str, tuple[Case, ...]] = {
         Case("zones --project p", 2, ("--project",)),
         Case("zones l4 v6e4", 2, ("v6e4",)),
     ),
+    "A server that is asked": (
+        Case("metrics", 2, ("stack",)),
+        Case("metrics l4 --url http://127.0.0.1:8000", 2, ("--url",)),
+        Case("metrics --url http://127.0.0.1:9 --interval 0", 2, ("--interval",)),
+        Case("memory --url ftp://x", 2, ("--url",)),
+        Case("memory --url http://127.0.0.1:9", 1, ("nothing listens there",)),
+        Case("env", 2, ("stack",)),
+        Case("env --url http://127.0.0.1:9", 0, ("OPENAI_BASE_URL",)),
+        Case("env --url http://127.0.0.1:9 --shell fsh", 2, ("--shell",), meant="fish"),
+        Case("env --url http://127.0.0.1:9 --shell tcsh", 2, ("--shell",)),
+        Case("proxy --url http://127.0.0.1:9 --port 70000", 2, ("--port",)),
+    ),
 }

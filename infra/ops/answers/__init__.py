@@ -10,6 +10,7 @@ with usd. null means unknown, an empty text that there is nothing to say. The te
 `evaluation_answers` evaluate
 `log_answers`        logs
 `metrics_answers`    metrics
+`memory_answers`     memory
 `connection_answers` env
 `slice_answers`      tpu status, tpu ended, zones
 `pause_answers`      pause, resume

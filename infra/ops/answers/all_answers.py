@@ -12,6 +12,7 @@ from infra.ops.answers.connection_answers import Connection
 from infra.ops.answers.conversation_answers import AskAnswer
 from infra.ops.answers.evaluation_answers import EvaluationAnswer
 from infra.ops.answers.log_answers import Logs
+from infra.ops.answers.memory_answers import MemoryAnswer
 from infra.ops.answers.metrics_answers import MetricsAnswer
 from infra.ops.answers.pause_answers import PauseAnswer
 from infra.ops.answers.planning_answers import Explanations, Machines, Models, Pinned, Recommendations, Stacks
@@ -36,6 +37,7 @@ ANSWERS: Mapping[str, type[BaseModel]] = {
     "evaluate": EvaluationAnswer,
     "logs": Logs,
     "metrics": MetricsAnswer,
+    "memory": MemoryAnswer,
     "env": Connection,
     "scorecard": Scorecard,
     "bench run": BenchAnswer,

@@ -8,7 +8,7 @@
 `measuring_commands`  how fast and how good a server is: bench run, bench compare, bench report, evaluate
 `trouble_commands`    what logs and conditions say of a stack: logs
 `asking_commands`     of the model itself: ask, chat
-`counter_commands`    what a server's own counters say: metrics
+`counter_commands`    what a server's own counters say: metrics, memory
 `connecting_commands` for other programs that ask the model: env, proxy
 `slice_commands`      of TPU slices: zones, tpu status, tpu ended
 `changing_commands`   of a stack that runs, with a question first: pause, resume

@@ -1,4 +1,4 @@
-"""What a server's own counters say: metrics."""
+"""What a server's own counters say: metrics, memory."""
 
 from __future__ import annotations
 
@@ -39,3 +39,24 @@ def metrics(
     from infra.ops.commands.read_metrics import show_metrics
 
     show_metrics(stack, url, watching=watch, interval=interval, as_json=as_json)
+
+
+@app.command(
+    rich_help_panel=OPERATING,
+    epilog=examples(
+        "memory l4",
+        "memory --url http://127.0.0.1:8000",
+        "memory v6e4 --json | jq '.members[] | {name, tokens, tokensInside}'",
+    ),
+)
+def memory(stack: OptionalStack = None, url: Url = None, as_json: AsJson = False) -> None:
+    """Show the real KV cache beside the plan.
+
+    Tokens, blocks, their size and type as the server resolved them, each inside or outside the plan's band; how many
+    requests of the planned workload really fit; weights and CUDA graphs where the log tells. Of each slice. A server of
+    other settings or another version than planned is shown and not compared. A service without a running instance starts
+    one to answer, which costs. Exit code 1: no server answers.
+    """
+    from infra.ops.commands.memory import show_memory
+
+    show_memory(stack, url, as_json=as_json)

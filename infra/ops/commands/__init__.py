@@ -12,6 +12,7 @@
 `bench_report`    plots of stored benchmarks, and a page of them
 `preflight`       what would stop `pulumi up`, asked before anything is paid for
 `read_metrics`    what a server does now and has done
+`memory`          how servers have laid out their KV cache, beside the plan
 `env`             address and token for other programs; `proxy` serves the same on this machine
 `pin`             images and checkpoints, fixed to what they are now
 """

@@ -55,6 +55,7 @@ TOOLS = (
     Tool("pause", "infra.ops.changing.pause:pause_answer", applies="yes"),
     Tool("resume", "infra.ops.changing.pause:resume_answer", applies="yes"),
     Tool("metrics", "infra.ops.commands.read_metrics:metrics_answer"),
+    Tool("memory", "infra.ops.commands.memory:memory_answer"),
     Tool("tpu ended", "infra.ops.tpu.tpu_commands:ended_answer", applies="delete"),
 )
 """In the order in which a client lists them."""

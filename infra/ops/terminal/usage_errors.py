@@ -128,6 +128,11 @@ def _bad_value(error: Any, words: Sequence[str]) -> Fault:
     value = _typed(key, words)
     if value.lower() in ("nan", "inf", "-inf", "infinity", "-infinity"):
         return Fault(key, f"{value!r} is not a finite number.", fix=f"Write for example {key} 2.")
+    if found := re.search(r"is not one of (.+?)\.*$", error.message):
+        choices = re.findall(r"'(.*?)'", found[1])
+        return Fault(
+            key, f"{_short(value)} is not known.", fix=did_you_mean(value, choices) or f"Write {_either(choices)}."
+        )
     for pattern, fact in _VALUES:
         if found := re.search(pattern, error.message):
             bound = int(found[1]) if found.groups() and found[1].isdigit() else 0
@@ -155,6 +160,11 @@ def _good(value: str, param: Any) -> str:
     if found := re.fullmatch(r"(\d{1,6})k", value.lower()):
         return str(1024 * int(found[1]))
     return str(getattr(param, "default", None) or 2)
+
+
+def _either(choices: Sequence[str]) -> str:
+    *first, last = choices
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def _short(value: str) -> str:

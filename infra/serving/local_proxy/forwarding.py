@@ -141,12 +141,13 @@ class Forwarder:
     ) -> web.StreamResponse:
         """Return an error of the service's front end, which is a page or a word, as OpenAI clients read errors."""
         self.answered += 1
-        page = _text(
-            await _piece(answer, answer.content.read(LARGEST_PAGE)), answer.headers.get("Content-Encoding", "")
-        )
+        try:
+            page = await answer.content.read(LARGEST_PAGE)
+        except (aiohttp.ClientError, OSError, TimeoutError):
+            raise _broke_off(answer) from None
         error = refused(
             answer.status,
-            page,
+            _text(page, answer.headers.get("Content-Encoding", "")),
             f"{request.method} {self._upstream}{request.path}",
             audience=str(URL(self._upstream).origin()),
             token_sent=token_sent,
@@ -164,21 +165,24 @@ class Forwarder:
         await out.prepare(request)
         self.answered += 1
         try:
-            while piece := await _piece(answer, answer.content.readany()):
+            while piece := await answer.content.readany():  # every token of every stream passes here
                 await out.write(piece)
             await out.write_eof()
-        except _NoAnswer as error:
+        except (aiohttp.ClientError, OSError, TimeoutError):
+            if request.transport is None or request.transport.is_closing():
+                raise  # the client has gone
+            error = _broke_off(answer)
             self._failed(f"{request.method} {request.path}: {error}")
-            await self._broken_off(request, answer, out, error)
+            await self._end_early(request, answer, out, error)
         except asyncio.CancelledError:
             if not self.stopping:
                 raise  # the client has gone, and the server may stop its work
-            await self._broken_off(
+            await self._end_early(
                 request, answer, out, _NoAnswer(503, "the proxy was stopped before this answer ended")
             )
         return out
 
-    async def _broken_off(
+    async def _end_early(
         self, request: web.Request, answer: aiohttp.ClientResponse, out: web.StreamResponse, error: _NoAnswer
     ) -> None:
         if answer.content_type == "text/event-stream":
@@ -204,12 +208,8 @@ async def _made(token: Awaitable[str]) -> str:
         raise _NoAnswer(401, str(error)) from None
 
 
-async def _piece(answer: aiohttp.ClientResponse, reading: Awaitable[bytes]) -> bytes:
-    """Return what has come of an answer, empty at its end. Raises _NoAnswer where it breaks off."""
-    try:
-        return await reading
-    except (aiohttp.ClientError, OSError, TimeoutError):
-        raise _NoAnswer(502, f"{answer.url.host} broke off in the middle of its answer") from None
+def _broke_off(answer: aiohttp.ClientResponse) -> _NoAnswer:
+    return _NoAnswer(502, f"{answer.url.host} broke off in the middle of its answer")
 
 
 def _text(page: bytes, encoding: str) -> str:
