@@ -55,7 +55,7 @@ class Layout:
     cells: int = 6
     repeats: int = 5
     requests: int | None = None
-    """Of each repeat; None: as `gemma4 bench` chooses, 8 and at least three rounds of all streams."""
+    """Of each repeat; None: as `gemma4 bench run` chooses, 8 and at least three rounds of all streams."""
     blocked: bool = False
     """All repeats of a cell before the next cell, instead of all cells before the next repeat."""
     alternate: bool = False
