@@ -67,7 +67,7 @@ class HubRepository:
                         break
                 return bytes(content[skipped:wanted])
         except requests.RequestException as error:
-            reason = f"{self._hub} could not be reached ({type(error).__name__}); pinning needs the internet."
+            reason = f"{self._hub} could not be reached ({type(error).__name__}); this needs the internet."
             raise GoogleError(reason, reason="UNREACHABLE") from None
 
     def _answer(self, url: str, what: str, headers: Mapping[str, str]) -> requests.Response:

@@ -92,7 +92,7 @@ def _request(
         )
     except requests.RequestException as error:
         raise GoogleError(
-            f"{url} could not be reached ({type(error).__name__}); pinning needs the internet.", reason="UNREACHABLE"
+            f"{url} could not be reached ({type(error).__name__}); this needs the internet.", reason="UNREACHABLE"
         ) from None
 
 

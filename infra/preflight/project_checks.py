@@ -20,11 +20,7 @@ def check_project(subject: Subject) -> PreflightResult:
         record = project_record(subject.session)
     except GoogleError as error:
         if error.status == 401:
-            return failed(
-                f"Google does not accept {who}. {error}",
-                "Nothing could be created.",
-                "gcloud auth application-default login",
-            )
+            return failed(str(error), "Nothing could be created.", "gcloud auth application-default login")
         if error.reason in ("SERVICE_DISABLED", "BILLING_DISABLED") or error.status not in (403, 404):
             raise
         return failed(

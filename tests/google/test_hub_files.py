@@ -88,5 +88,5 @@ def test_any_other_answer_is_one_sentence(hub: HubOfHeaders, status: int) -> Non
 
 
 def test_nobody_there_is_one_sentence() -> None:
-    with pytest.raises(GoogleError, match="pinning needs the internet"):
+    with pytest.raises(GoogleError, match="this needs the internet"):
         HubRepository(NAME, hub="http://127.0.0.1:9")

@@ -92,7 +92,7 @@ class TestResolving:
         assert image_digest("vllm/vllm-openai", "v1", registry=registry) == DIGEST
 
     def test_nobody_there_is_one_sentence(self) -> None:
-        with pytest.raises(GoogleError, match="pinning needs the internet"):
+        with pytest.raises(GoogleError, match="this needs the internet"):
             model_revision("google/open", hub="http://127.0.0.1:9")
 
 

@@ -147,6 +147,7 @@ class TestAnswer:
         assert said.code == 3
         assert "not asked, because project failed" in {row["fact"] for row in said.data["obstacles"]}
         assert len(ready.google.requests) == 1
+        assert gemma4("preflight", "l4").out.count("not asked, because project failed") == 1
 
     def test_a_permission_that_google_cannot_test_on_a_project_does_not_spoil_the_others(
         self, ready: ReadyProject, gemma4: Command

@@ -51,7 +51,7 @@ def obstacle(stack: str, check: str, words: str, fix: str) -> Callable[[Plant], 
     return register
 
 
-@obstacle("l4", "project", "does not accept me@example.com", "gcloud auth application-default login")
+@obstacle("l4", "project", "no longer accepts these credentials", "gcloud auth application-default login")
 def expired_credentials(project: ReadyProject, tools: set[str]) -> None:
     project.google.expire("fake-access-token")
 

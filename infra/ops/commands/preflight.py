@@ -151,10 +151,10 @@ def _screen(answer: Preflight) -> Iterator[RenderableType]:
     said = [f"{failed} of {asked} checks would stop `pulumi up`"] if failed else []
     said += [f"{open_questions} of {asked} could not be told"] if open_questions else []
     yield Text(f"{answer.stack}: {', '.join(said) or f'all {asked} checks passed'}", style="bold")
-    for one in answer.obstacles:
+    for one, title in _together(answer.obstacles):
         yield ""
         mark, colour = _MARKS[one.state]
-        yield Text(f"{mark} {one.title}", style=colour)
+        yield Text(f"{mark} {title}", style=colour)
         yield labelled([("", " ".join(filter(None, (_sentence(one.fact), one.consequence))))], 0)
         if one.fix:
             yield unbroken(
@@ -167,6 +167,15 @@ def _screen(answer: Preflight) -> Iterator[RenderableType]:
         yield Text(f"– not needed: {', '.join(answer.not_needed)}", style="dim")
     yield ""
     yield _next(answer)
+
+
+def _together(obstacles: Sequence[ObstacleRow]) -> Iterator[tuple[ObstacleRow, str]]:
+    """Yield obstacles with their titles: those that say the same, and nothing to do, as one."""
+    said: dict[tuple[str], list[ObstacleRow]] = {}
+    for one in obstacles:
+        said.setdefault((one.id,) if one.fix else (one.fact,), []).append(one)
+    for same in said.values():
+        yield same[0], ", ".join(one.title for one in same)
 
 
 def _sentence(fact: str) -> str:
