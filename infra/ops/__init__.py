@@ -12,6 +12,7 @@
 `evaluations/`  asks a server questions with known answers, and compares such runs
 `live_metrics/`  what `gemma4 metrics` reads and shows, once or again and again
 `pinning/`       what `gemma4 pin` reads of a checkpoint
+`diagnosing/`   what `gemma4 diagnose` looks at
 `tpu/`           what only TPU slices need: their state, zones with capacity, ended requests, orphans
 `changing/`      commands that change what runs
 `mcp_server/`    the same questions as tools for assistants

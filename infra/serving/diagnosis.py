@@ -26,18 +26,22 @@ def check_failure(stage: str, error: ServingError, log: Sequence[str] = (), plat
 
     `platform` is the platform's own reason why the server did not come up, with what to do: then no other is guessed.
     """
-    kind = error.kind if isinstance(error, AnswerError) else None
-    broke = stage not in _WAITING and (kind in _DIED or (kind is FailureKind.FAILED and stage == "chat"))
+    broke = _broke(stage, error)
     fact = f"{CANNOT_GENERATE}: {error}" if broke else str(error)
     parts = [f"serving check, stage {stage}: {sentence(fact)}"]
     if error.status not in (401, 403):  # such an answer already says which role is missing
         # A healthy server's log is full of warnings that do not explain a wrong answer.
         lines = [line for entry in log for line in entry.splitlines()] if broke or stage == "ready" else []
         cause = first_failure([str(error), *lines], "log", "answer")
-        cause = cause or (None if platform else _of_stage(stage, kind, broke, str(error)))
+        cause = cause or (None if platform else _of_stage(stage, error))
         parts += [f"Likely: {cause.cause}. {cause.fix}"] if cause else []
         parts += [platform] if platform else []
     return ServingError(" ".join(parts), stage=stage, status=error.status)
+
+
+def likely_cause(stage: str, error: ServingError) -> KnownFailure:
+    """Return what an answer names as the cause of its failure, else what usually lies behind a failure at this stage."""
+    return first_failure([str(error)], "log", "answer") or _of_stage(stage, error)
 
 
 def start_failure(about: str, problem: str, log: Sequence[str], *, busy: str = "", serving: str = "") -> ServingError:
@@ -81,12 +85,22 @@ def _of_start(problem: str, lines: Sequence[str], busy: str) -> str:
     return f"Likely: {found.cause.replace('{doing}', busy)}. {found.fix}" if found else ""
 
 
-def _of_stage(stage: str, kind: FailureKind | None, broke: bool, error: str) -> KnownFailure:
+def _kind(error: ServingError) -> FailureKind | None:
+    return error.kind if isinstance(error, AnswerError) else None
+
+
+def _broke(stage: str, error: ServingError) -> bool:
+    """Return whether the engine broke on the request, after the server had said that it is healthy."""
+    kind = _kind(error)
+    return stage not in _WAITING and (kind in _DIED or (kind is FailureKind.FAILED and stage == "chat"))
+
+
+def _of_stage(stage: str, error: ServingError) -> KnownFailure:
     """Return the cause of a failure that neither the answer nor the log explains."""
-    causes = catalog().failures
-    if stage == "models" and "still served" in error:
+    causes, kind = catalog().failures, _kind(error)
+    if stage == "models" and "still served" in str(error):
         return causes["old-server-serves"]
-    if broke:
+    if _broke(stage, error):
         return causes["engine-breaks"]
     if kind is FailureKind.BUSY:
         return causes["instances-busy"]

@@ -12,6 +12,7 @@ with usd. null means unknown, an empty text that there is nothing to say. The te
 `metrics_answers`    metrics
 `memory_answers`     memory
 `connection_answers` env
+`diagnosis_answers`  diagnose
 `slice_answers`      tpu status, tpu ended, zones
 `pause_answers`      pause, resume
 `scorecard_answers`  scorecard

@@ -10,6 +10,7 @@ from infra.ops.answers.benchmark_answers import BenchAnswer
 from infra.ops.answers.comparison_answers import ComparisonAnswer
 from infra.ops.answers.connection_answers import Connection
 from infra.ops.answers.conversation_answers import AskAnswer
+from infra.ops.answers.diagnosis_answers import DiagnosisAnswer
 from infra.ops.answers.evaluation_answers import EvaluationAnswer
 from infra.ops.answers.log_answers import Logs
 from infra.ops.answers.memory_answers import MemoryAnswer
@@ -39,6 +40,7 @@ ANSWERS: Mapping[str, type[BaseModel]] = {
     "metrics": MetricsAnswer,
     "memory": MemoryAnswer,
     "env": Connection,
+    "diagnose": DiagnosisAnswer,
     "scorecard": Scorecard,
     "bench run": BenchAnswer,
     "ask": AskAnswer,

@@ -7,6 +7,10 @@
 `operating_commands`  of a stack that runs: status
 `measuring_commands`  how fast and how good a server is: bench run, bench compare, bench report, evaluate
 `trouble_commands`    what logs and conditions say of a stack: logs
+`asking_commands`     of the model itself: ask
+`measuring_commands`  how fast and how good a server is: bench run, bench compare, evaluate
+`trouble_commands`    what logs and conditions say of a stack: logs, diagnose
+`measuring_commands`  how fast and how good a server is: bench compare
 `asking_commands`     of the model itself: ask, chat
 `counter_commands`    what a server's own counters say: metrics, memory
 `connecting_commands` for other programs that ask the model: env, proxy

@@ -49,6 +49,8 @@ TOOLS = (
     Tool("recommend", "infra.ops.commands.recommend:recommend_answer", defaults=MappingProxyType({"top": 3})),
     Tool("preflight", "infra.ops.commands.preflight:preflight_answer"),
     Tool("ask", "infra.ops.conversation.ask:ask_answer"),
+    Tool("logs", "infra.ops.commands.logs:logs_answer", defaults=MappingProxyType({"errors": True, "limit": 20})),
+    Tool("diagnose", "infra.ops.commands.diagnose:diagnose_answer"),
     Tool("bench compare", "infra.ops.commands.bench_compare:compare_answer"),
     Tool("evaluate", "infra.ops.evaluations.evaluate:evaluation_answer"),
     Tool("zones", "infra.ops.tpu.tpu_commands:zones_answer"),

@@ -3,6 +3,7 @@
 `tpu_commands`     the commands: whom they ask, what they print, their exit codes
 `slice_status`     the status of one slice, as data; `read_slices` asks Google for it
 `next_step`        whether a slice serves, and the one thing to do about it
+`slice_look`       what `gemma4 diagnose` finds of the slices
 `status_lines`     the status in lines for a terminal
 `orphans`          slices with a stack's labels that its file no longer names
 `ended_requests`   queued resources that have ended and still hold quota, and their deletion

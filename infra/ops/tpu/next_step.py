@@ -15,6 +15,8 @@ from infra.planning.units import read_duration
 SILENT_S = 300.0
 """The supervisor renews its report every minute: after five minutes a report says nothing about now."""
 
+NOTHING = "nothing: it serves"
+"""The next step of a slice that is well."""
 _SOON_S = 3600
 _HEALTHY = ("HEALTHY", "HEALTH_UNSPECIFIED", "")
 _SETTING_UP = ("CREATING", "STARTING", "RESTARTING", "REIMAGING", "REPAIRING")
@@ -30,7 +32,7 @@ def with_next_step(seen: SliceStatus, plan: Plan) -> SliceStatus:
     if fault:
         return replace(seen, serving=False, next=fault)
     serving = seen.supervisor.stage == SERVING
-    doing = "nothing: it serves" if serving else "it is starting: image, weights and compilation take a while"
+    doing = NOTHING if serving else "it is starting: image, weights and compilation take a while"
     return replace(seen, serving=serving, next=_ahead(seen, plan) or doing)
 
 

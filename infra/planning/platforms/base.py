@@ -173,6 +173,8 @@ class Platform(ABC, Generic[DeploymentT]):
     """Google APIs that a stack needs here beside those of every stack."""
     components: ClassVar[str] = ""
     """The module whose `deploy` builds a plan's resources; blank where nothing does yet."""
+    diagnosis: ClassVar[str] = ""
+    """The module whose `look_at` finds what can fail on this platform alone; blank where nothing can."""
     preflight: ClassVar[str] = ""
     """The module with the preflight checks that only this platform needs; blank where there are none."""
 

@@ -56,6 +56,7 @@ class TpuPlatform(Platform[SlicesPlan]):
     apis = ("secretmanager", "tpu")
     components = "infra.components.tpu.deploy"
     preflight = "infra.preflight.tpu.slice_preflight"
+    diagnosis = "infra.ops.tpu.slice_look"
 
     def place(self, settings: Settings, accelerator: Accelerator) -> Place:
         zone = settings.tpu.zone or accelerator.locations[0]
