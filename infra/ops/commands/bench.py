@@ -38,7 +38,7 @@ def bench_answer(
     prefix_cache: str = "unique",
     requests: int | None = None,
     warmup: int | None = None,
-    repeats: int = 3,
+    repeats: int = 5,
     seed: int | None = None,
     save: str | None = None,
     resume: str | None = None,

@@ -262,7 +262,7 @@ def _name(cell: CellChangesData | LoneCellData) -> str:
 def _cells(change: ChangeData) -> list[str]:
     figures = [read_measured(change.metric, value) for value in (change.a, change.b)]
     interval = read_interval(change.low_percent, change.high_percent)
-    return [*figures, read_change(change.change_percent), interval, change.verdict]
+    return [*figures, read_change(change.change_percent), interval, change.verdict.removesuffix(" measurements")]
 
 
 def _legend(answer: ComparisonAnswer) -> str:
@@ -270,7 +270,7 @@ def _legend(answer: ComparisonAnswer) -> str:
     return (
         f"{turns}Faster, slower: more than {answer.tolerance_percent:g} % for certain, with at most 1 error in 20 comparisons "
         f"of {counted(answer.cells_compared, 'cell')} and {counted(len(answer.overall), 'metric')}. No difference: "
-        f"{answer.sought_percent:g} % is excluded."
+        f"{answer.sought_percent:g} % is excluded. Too few: neither is known, or a p99 of fewer than 100 requests."
     )
 
 
