@@ -14,7 +14,7 @@ from infra.ops.answers.answer_base import print_answer
 from infra.ops.answers.memory_answers import MemberMemory, MemoryAnswer, PlannedMemory
 from infra.ops.endpoint.endpoint import Endpoint, Member
 from infra.ops.endpoint.find_endpoint import find_endpoint
-from infra.ops.live_metrics.member_readings import TIMEOUTS
+from infra.ops.live_metrics.member_readings import TIMEOUTS, nobody_answers
 from infra.ops.terminal.progress import waiting
 from infra.planning.memory.budget import capacity_of
 from infra.planning.plan import Plan
@@ -43,7 +43,7 @@ def memory_of(endpoint: Endpoint) -> MemoryAnswer:
     with waiting(f"asking {endpoint.name} for its KV cache"):
         members = [_member(endpoint, member, notes) for member in endpoint.members]
     if all(member.error for member in members):
-        raise Gemma4Error("\n".join(dict.fromkeys(f"{one.name} {one.error}".strip() for one in members)))
+        raise nobody_answers(endpoint, {member.name: member.error for member in members})
     plan = endpoint.planned.plan if endpoint.planned else None
     return MemoryAnswer(
         endpoint=endpoint.name, planned=_planned(plan) if plan else None, members=members, notes=list(notes)

@@ -6,13 +6,13 @@ import math
 import time
 from collections.abc import Callable
 
-from infra.errors import Gemma4Error, SettingsError
+from infra.errors import SettingsError
 from infra.ops.answers.answer_base import print_answer
 from infra.ops.answers.metrics_answers import MetricsAnswer
 from infra.ops.endpoint.endpoint import Endpoint
 from infra.ops.endpoint.find_endpoint import find_endpoint
 from infra.ops.live_metrics.load_answer import load_answer, read_all
-from infra.ops.live_metrics.member_readings import MemberReadings
+from infra.ops.live_metrics.member_readings import MemberReadings, nobody_answers
 from infra.ops.live_metrics.metrics_screen import metrics_table
 from infra.ops.live_metrics.watch_metrics import watch
 from infra.ops.terminal.progress import QUIET_S, waiting
@@ -51,9 +51,7 @@ def two_readings(
         sleep(interval_s)
         answer = load_answer(endpoint, read_all(members), watching=False, at=wall())
     if answer.together is None:
-        raise Gemma4Error(
-            "\n".join(dict.fromkeys(f"{member.name} {member.error}".strip() for member in answer.members))
-        )
+        raise nobody_answers(endpoint, {member.name: member.error for member in answer.members})
     return answer
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from infra.errors import Gemma4Error
@@ -105,6 +105,15 @@ class MemberReadings:
             return newest.at, newest.reading, True
         self._others += 1  # it has run all along, beside the one that answered before
         return at, now, False
+
+
+def nobody_answers(endpoint: Endpoint, errors: Mapping[str, str]) -> Gemma4Error:
+    """Return the error for an endpoint of which no server answers; `errors` are by the names of the servers."""
+    said = "; ".join(dict.fromkeys(f"{name} {error}".strip().rstrip(".") for name, error in errors.items()))
+    fix = (
+        f"see what runs with: gemma4 status {endpoint.words}" if endpoint.planned else "start it, or name another --url"
+    )
+    return Gemma4Error(f"{said}; {fix}.")
 
 
 @dataclass(frozen=True)
