@@ -94,7 +94,9 @@ class TestAGrid:
         self, gemma4: Command, server: FakeVllm, sent: list[Load], tmp_path: Path
     ) -> None:
         server.metrics.kv_tokens = 4 * 628
-        answer = gemma4("bench", "--url", server.url, "--concurrency", "8,4", "--input", "500", "--output", "128")
+        answer = gemma4(
+            "bench", "--url", server.url, "--concurrency", "8,4", "--input", "500", "--output", "128", "--repeats", "3"
+        )
         assert answer.code == 0
         assert "skipped: 8 × 500/128: needs KV cache for 8 × 628 = 5,024 tokens; the server has 2,512" in " ".join(
             answer.out.split()
@@ -105,7 +107,9 @@ class TestAGrid:
     def test_prompts_of_all_repeats_and_cells_are_different(
         self, gemma4: Command, server: FakeVllm, sent: list[Load]
     ) -> None:
-        gemma4("bench", "--url", server.url, "--concurrency", "1,2", "--input", "200", "--output", "128")
+        gemma4(
+            "bench", "--url", server.url, "--concurrency", "1,2", "--input", "200", "--output", "128", "--repeats", "3"
+        )
         texts = [body["messages"][0]["content"] for load in sent for body in load.bodies]
         assert len(texts) == 3 * (1 + 8) + 3 * (2 + 8)
         assert len({tuple(text.split()[:5]) for text in texts}) == len(texts)
@@ -159,7 +163,7 @@ class TestAnEnd:
             return replies(load)
 
         monkeypatch.setattr(aiperf, "run", interrupted)
-        words = ("--url", server.url, "--concurrency", "1,2", "--input", "200", "--output", "128")
+        words = ("--url", server.url, "--concurrency", "1,2", "--input", "200", "--output", "128", "--repeats", "3")
         answer = gemma4("bench", *words)
         assert answer.code == 130
         before = stored(tmp_path)
@@ -194,7 +198,7 @@ class TestAnEnd:
             return replies(load) if load.concurrency == 1 else Recorded((), {"500: dead": load.counted}, 0, 0, 0.1)
 
         monkeypatch.setattr(aiperf, "run", dies)
-        answer = gemma4("bench", "--url", server.url, "--concurrency", "1,2", "--output", "128")
+        answer = gemma4("bench", "--url", server.url, "--concurrency", "1,2", "--output", "128", "--repeats", "3")
         assert answer.code == 1
         assert "no request of 8 was answered: 8 × 500: dead" in answer.err
         assert [len(cell.repeats) for cell in stored(tmp_path).cells] == [3]
