@@ -7,10 +7,10 @@
 `commands/`      plan, stacks, recommend, models, machines, explain, pin, preflight, status,
                  scorecard, bench
 `benchmarking/`  how `gemma4 bench` finds its grid, measures it and shows it
-`conversation/`  ask: one question to the model
 `pulumi_cli`     what the Pulumi CLI says of itself and of the names in a stack's state
 `evaluations/`  asks a server questions with known answers, and compares such runs
 `live_metrics/`  what `gemma4 metrics` reads and shows, once or again and again
+`conversation/`  ask, chat: talking with the model
 `pinning/`       what `gemma4 pin` reads of a checkpoint
 `diagnosing/`   what `gemma4 diagnose` looks at
 `tpu/`           what only TPU slices need: their state, zones with capacity, ended requests, orphans

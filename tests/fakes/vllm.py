@@ -185,7 +185,7 @@ class FakeVllm:
 
     def _problem(self, body: Any, prompt_tokens: int) -> Reply | None:
         """What vLLM refuses before it generates."""
-        if body["model"] not in (self.model, self.spec_hash, *self.adapters):
+        if body.get("model", self.model) not in (self.model, self.spec_hash, *self.adapters):
             return _error(404, "NotFoundError", f"The model `{body['model']}` does not exist.")
         if prompt_tokens >= self.max_model_len:
             text = (
@@ -228,7 +228,7 @@ class FakeVllm:
         message: dict[str, Any] = {"role": "assistant", "content": "ready", "reasoning": None, "tool_calls": None}
         if (said := self.says(body)) is not None:
             return message | dict(said)
-        message["content"] = self.adapters.get(body["model"], message["content"])
+        message["content"] = self.adapters.get(body.get("model"), message["content"])
         if self.mode == "empty" or (self.mode == "quiet" and not body.get("min_tokens")):
             return message | {"content": ""}
         if body.get("chat_template_kwargs", {}).get("enable_thinking"):

@@ -89,6 +89,7 @@ _REFUSALS = (
     Refusal(r"body\.tools|'tools'", "--tools", "the server does not take these tools: {words}", "Mend the file."),
     Refusal(r"temperature must", "--temperature", "the server does not take this temperature.", "Write 0 to 2."),
 )
+_TOO_LARGE = 413
 _FETCH = "Cannot connect to host|ClientResponseError|ClientConnector|404, message|403, message|domain"
 
 
@@ -102,6 +103,9 @@ def explained(error: AnswerError, *, keys: Mapping[str, str] | None = None, fetc
     if error.kind is FailureKind.UNREACHABLE:
         message = f"{str(error).rstrip('.')}; look at the address, and whether the server runs."
         return AnswerError(message, kind=error.kind)
+    if error.status == _TOO_LARGE:
+        fact = "with all images and sounds it is larger than one request may be (on Cloud Run 32 MiB)."
+        return _fault("question", fact, "Send fewer or smaller ones; a conversation sends earlier ones again.", keys)
     if error.kind not in (FailureKind.REJECTED, FailureKind.NOT_FOUND):
         return error
     for refusal in _REFUSALS:

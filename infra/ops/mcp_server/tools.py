@@ -48,7 +48,7 @@ TOOLS = (
     Tool("explain", "infra.ops.commands.explain:explain_answer"),
     Tool("recommend", "infra.ops.commands.recommend:recommend_answer", defaults=MappingProxyType({"top": 3})),
     Tool("preflight", "infra.ops.commands.preflight:preflight_answer"),
-    Tool("ask", "infra.ops.conversation.ask:ask_answer"),
+    Tool("ask", "infra.ops.conversation.ask:ask_answer", defaults=MappingProxyType({"max_tokens": 1024})),
     Tool("logs", "infra.ops.commands.logs:logs_answer", defaults=MappingProxyType({"errors": True, "limit": 20})),
     Tool("diagnose", "infra.ops.commands.diagnose:diagnose_answer"),
     Tool("bench compare", "infra.ops.commands.bench_compare:compare_answer"),
