@@ -3,6 +3,7 @@ what it hands to the model."""
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import re
@@ -22,6 +23,11 @@ from infra.ops.diagnosing import server_look
 from infra.ops.diagnosing.findings import Diagnosis, Line
 from infra.ops.diagnosing.model_summary import question
 from infra.ops.endpoint.endpoint import Endpoint, Member
+from infra.ops.tpu import slice_look
+from infra.ops.tpu.next_step import NOTHING
+from infra.ops.tpu.slice_status import SliceStatus, SupervisorReport
+from infra.serving.load import ServerLoad
+from infra.serving.metric_signals import signals
 from tests.fakes.google import FakeGoogle
 from tests.fakes.google.client import session
 from tests.fakes.service_stack import ServiceStack
@@ -181,6 +187,17 @@ class TestAFailedRevision:
             "service gemma4-l4", "log of service", "log of weights", "the server",
         ]  # fmt: skip
 
+    def test_that_an_older_one_serves_in_its_place_is_found(
+        self, fake: FakeGoogle, stack: ServiceStack, capsys: Capture
+    ) -> None:
+        stack.up()
+        name = next(name for name in fake.run.resources if name.endswith("/services/gemma4-l4"))
+        fake.run.resources[name]["traffic"] = [
+            {"type": "TRAFFIC_TARGET_ALLOCATION_TYPE_REVISION", "revision": "gemma4-l4-0", "percent": 100}
+        ]
+        (one,) = answer(capsys, "diagnose", "l4", code=1)["findings"]
+        assert (one["id"], "gemma4-l4-0" in one["evidence"]) == ("traffic-elsewhere", True)
+
     def test_that_does_not_exist_is_no_silence(self, capsys: Capture) -> None:
         assert "it does not exist" in troubles(answer(capsys, "diagnose", "l4", code=1))["service gemma4-l4"]
 
@@ -221,6 +238,14 @@ class TestSlices:
         assert one["id"] == "slice-needs-attention"
         assert "gemma4 zones" in one["fix"]
 
+    def test_one_whose_report_is_not_handed_out_is_no_silence(
+        self, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        refused = SupervisorReport(unreadable="your account may not read guest attributes")
+        well = SliceStatus("blue", BLUE, queue="ACTIVE", node="READY", supervisor=refused, serving=True, next=NOTHING)
+        monkeypatch.setattr(slice_look, "slice_statuses", lambda *_: [well])
+        assert troubles(answer(capsys, "diagnose", "v6e4", code=1))["report of slice blue"] == refused.unreadable
+
 
 class TestAServer:
     def test_that_is_well_says_its_figures(self, server: FakeVllm, capsys: Capture) -> None:
@@ -236,6 +261,12 @@ class TestAServer:
         assert ids(found) == ["kv-cache-full", "requests-put-back", "drafts-rejected"]
         assert found["findings"][0]["evidence"] == "KV cache in use: 99%"
         assert {one["sure"] for one in found["findings"]} == {"guess"}
+
+    @pytest.mark.parametrize(("drafted", "known"), [(99.0, False), (100.0, True)])
+    def test_is_not_judged_by_a_few_drafts(self, drafted: float, known: bool) -> None:
+        unknown: dict[str, Any] = {one.name: None for one in dataclasses.fields(ServerLoad)}
+        load = ServerLoad(**unknown | {"acceptance_rate": 0.0, "unknown": ()})
+        assert ("acceptance_rate" in signals(load, load, drafted=drafted)) is known
 
     def test_that_cannot_generate_is_found_though_healthy(self, server: FakeVllm, capsys: Capture) -> None:
         server.mode = "cannot generate"
