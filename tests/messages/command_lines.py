@@ -255,6 +255,11 @@ COMMAND_LINES: Mapping[str, tuple[Case, ...]] = {
     "What was deployed and what is pinned": (
         Case("status l4", 1, ("Pulumi CLI",), env={"PATH": "/nowhere"}),
         Case("status l4 --json", 1, ("Pulumi CLI",), env={"PATH": "/nowhere"}),
+        Case("check l4", 1, ("Pulumi CLI", "--url"), env={"PATH": "/nowhere"}),
+        Case("check", 2, ("--url",)),
+        Case("check l4 --url http://127.0.0.1:9", 2, ("--url", "l4")),
+        Case("check --url http://127.0.0.1:9", 1, ("nothing listens there",)),
+        Case("check --url http://127.0.0.1:9 --slice blue", 2, ("--slice",)),
         Case("bench compare before.json after.json", 2, ("before.json",)),
         Case("bench compare Pulumi.yaml Pulumi.x.yaml", 2, ("Pulumi.yaml",)),
         Case("bench compare before.json", 2, ("b",)),

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pydantic import BaseModel
 
 from infra.ops.answers.benchmark_answers import BenchAnswer
+from infra.ops.answers.check_answers import CheckAnswer
 from infra.ops.answers.comparison_answers import ComparisonAnswer
 from infra.ops.answers.connection_answers import Connection
 from infra.ops.answers.conversation_answers import AskAnswer
@@ -41,6 +42,7 @@ ANSWERS: Mapping[str, type[BaseModel]] = {
     "memory": MemoryAnswer,
     "env": Connection,
     "diagnose": DiagnosisAnswer,
+    "check": CheckAnswer,
     "scorecard": Scorecard,
     "bench run": BenchAnswer,
     "ask": AskAnswer,

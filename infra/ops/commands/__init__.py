@@ -8,6 +8,7 @@
 `status`          what the last serving check measured; `own_runs` writes it as rows for the scorecard
 `logs`            what servers, gateway and weights copy wrote, once or as it comes
 `diagnose`        what is wrong, with evidence, cause and fix; `../diagnosing/` looks at each place
+`check_again`     proves that a server does what is planned; `measured_figures` sets it beside the prediction
 `scorecard`       runs that others published, beside their predictions
 `bench_compare`   two stored benchmarks, and what of their difference is noise; `bench_words` spells figures of benchmarks
 `bench_report`    plots of stored benchmarks, and a page of them

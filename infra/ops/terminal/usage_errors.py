@@ -25,7 +25,8 @@ _ELSEWHERE = {
     "model": "Type: gemma4 models",
     "machine": "Type: gemma4 machines",
     "cost": "The plan prices a stack: gemma4 plan {stack}; all of them: gemma4 stacks",
-    "check": "Type: gemma4 plan {stack}",
+    "validate": "Type: gemma4 plan {stack}",
+    "test": "Type: gemma4 check {stack}",
     "settings": "Type: gemma4 explain",
     "version": "Type: gemma4 --version",
     "question": 'Type: gemma4 ask {stack} "Why is the sky blue?"',
@@ -42,7 +43,7 @@ _SYNONYMS = {
     **dict.fromkeys(("ls", "stack"), "list"),
     **dict.fromkeys(("accelerators", "accelerator", "gpus", "gpu", "tpus"), "machine"),
     **dict.fromkeys(("price", "prices", "costs"), "cost"),
-    **dict.fromkeys(("validate", "test", "show"), "check"),
+    **dict.fromkeys(("show",), "validate"),
     **dict.fromkeys(("setting", "options"), "settings"),
 }
 _OPTIONS = {
