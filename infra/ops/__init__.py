@@ -13,6 +13,8 @@
 `conversation/`  ask, chat: talking with the model
 `pinning/`       what `gemma4 pin` reads of a checkpoint
 `diagnosing/`   what `gemma4 diagnose` looks at
+`running/`       what runs of a stack now and for how long, whatever its platform
+`cloud_run/`     what only Cloud Run needs of that
 `tpu/`           what only TPU slices need: their state, zones with capacity, ended requests, orphans
 `changing/`      commands that change what runs
 `mcp_server/`    the same questions as tools for assistants

@@ -7,6 +7,7 @@ server that answers.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,9 +17,12 @@ from typing import Any
 import pytest
 import yaml
 
+from infra.google.gcp_settings import Api
+from infra.google.monitoring import BILLABLE_TIME, INSTANCE_COUNT, JOB, SERVICE
 from infra.ops.plan_inputs import plan_stack
 from infra.planning.plan import Plan
 from tests.fakes.google import FakeGoogle
+from tests.fakes.google.client import session
 from tests.fakes.vllm import FakeVllm
 
 MACHINES = {"l4": ("gemma-4-e4b-it", "l4"), "v6e4": ("gemma-4-26b-a4b-it", "v6e-4")}
@@ -81,6 +85,42 @@ class OperatedStack:
         self.server.version = plan.server.image_version or "0.32.0"
         self.server.prefixes = ("", *(path for path in plan.deployment.member_paths().values() if path))
         self.save()
+
+    def run_service(self, *, template: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Make the Cloud Run service, as the program would, or with fields of its template laid over it; return its record."""
+        plan = self.plan
+        kept, most = getattr(plan.deployment, "min_instances", 1), getattr(plan.deployment, "max_instances", 1)
+        limits = {"cpu": "8", "memory": "32Gi", "nvidia.com/gpu": "1"}
+        own = {
+            "containers": [{"image": "img", "args": list(plan.command.argv), "resources": {"limits": limits}}],
+            "scaling": {"minInstanceCount": kept, "maxInstanceCount": most},
+            "nodeSelector": {"accelerator": "nvidia-l4"},
+        }
+        own = own if self.name == "l4" else {"containers": [{"image": "nginx"}], "scaling": {"minInstanceCount": 1}}
+        parent = f"projects/{self.google.project}/locations/{plan.region}"
+        name = f"{parent}/services/{plan.names.prefix}"
+        body = {"template": {**own, **(template or {})}}
+        if name in self.google.run.resources:
+            session(self.google).patch(Api.CLOUD_RUN, name, body)
+        else:
+            session(self.google).post(Api.CLOUD_RUN, f"{parent}/services", body, serviceId=plan.names.prefix)
+        return self.google.run.resources[name]
+
+    def count_instances(self, active: int, idle: int = 0, *, ago_s: float = 60) -> None:
+        """Let Cloud Monitoring count instances of the service."""
+        labels = {"service_name": self.plan.names.prefix, "location": self.plan.region, "revision_name": "r"}
+        for state, value in (("active", active), ("idle", idle)):
+            self.google.time_series.record(
+                INSTANCE_COUNT, SERVICE, labels, value, at=time.time() - ago_s, metric_labels={"state": state}
+            )
+
+    def bill(self, seconds: float, *, at: float, job: bool = False) -> None:
+        """Let Cloud Monitoring have billable time of the service, or of the job that copies the weights."""
+        names, region = self.plan.names, self.plan.region
+        labels = {"job_name": names.stager} if job else {"service_name": names.prefix}
+        self.google.time_series.record(
+            BILLABLE_TIME, JOB if job else SERVICE, {**labels, "location": region}, seconds, at=at
+        )
 
     def checked(self, *, spec: str = "", at: str = UPDATED, **result: Any) -> None:
         """Add a serving check to the state, of the planned specification or of another."""

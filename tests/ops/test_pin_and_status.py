@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,12 +12,11 @@ from typing import Any, ClassVar
 import pytest
 
 from infra.catalog import Lock, write_lock
-from infra.errors import Gemma4Error, GoogleError, SettingsError
+from infra.errors import GoogleError, SettingsError
 from infra.google.upstream_versions import image_digest, model_revision
 from infra.ops.commands import pin as pin_command
-from infra.ops.commands.status import show_status
 from infra.ops.endpoint.stack_state import CheckRecord, state_in
-from tests.projects import ROOT, assert_has_its_form, command
+from tests.projects import assert_has_its_form
 
 DIGEST = "sha256:" + "a" * 64
 COMMIT = "b" * 40
@@ -158,27 +156,3 @@ class TestStatus:
 
     def test_an_empty_state_has_none(self) -> None:
         assert state_in({"deployment": None}).checks == ()
-
-    def test_the_first_token_is_compared_with_what_it_lacks_said(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        result = {**self.RESULT, "predicted_kv_tokens": 6, "ttft_s": 0.31, "tokens_per_second": 20, "ready_s": 3}
-        check = {**self.CHECK, "outputs": {**self.CHECK["outputs"], "result": result}}
-        (tmp_path / "state.json").write_text(json.dumps({"deployment": {"resources": [check]}}))
-        cli = tmp_path / "pulumi"
-        cli.write_text(
-            f'#!/bin/sh\nwhile read -r line || [ -n "$line" ]; do echo "$line"; done < {tmp_path}/state.json\n'
-        )
-        cli.chmod(0o755)
-        monkeypatch.setenv("PATH", str(tmp_path))
-        monkeypatch.chdir(ROOT)
-        show_status("l4", as_json=False)
-        (line,) = (line for line in capsys.readouterr().out.splitlines() if "first token" in line)
-        assert re.search(r"(≈ \d+\.\d\d s \(.*\)|\S+ to \d+\.\d\d s) without network +0\.31 s through it", line)
-        found = command(capsys)("status", "l4", "--json").data
-        assert [(check["name"], check["result"]) for check in found["checks"]] == [("serving-check", result)]
-
-    def test_a_missing_cli_is_one_sentence(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("PATH", "/nowhere")
-        with pytest.raises(Gemma4Error, match="Pulumi CLI"):
-            show_status("l4", as_json=False)

@@ -13,7 +13,8 @@ with usd. null means unknown, an empty text that there is nothing to say. The te
 `memory_answers`     memory
 `connection_answers` env
 `diagnosis_answers`  diagnose
-`check_answers`      check
+`proof_answers`      check
+`cost_answers`       cost
 `slice_answers`      tpu status, tpu ended, zones
 `pause_answers`      pause, resume
 `scorecard_answers`  scorecard

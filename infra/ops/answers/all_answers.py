@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pydantic import BaseModel
 
 from infra.ops.answers.benchmark_answers import BenchAnswer
-from infra.ops.answers.check_answers import CheckAnswer
 from infra.ops.answers.comparison_answers import ComparisonAnswer
 from infra.ops.answers.connection_answers import Connection
 from infra.ops.answers.conversation_answers import AskAnswer
+from infra.ops.answers.cost_answers import CostAnswer
 from infra.ops.answers.diagnosis_answers import DiagnosisAnswer
 from infra.ops.answers.evaluation_answers import EvaluationAnswer
 from infra.ops.answers.log_answers import Logs
@@ -19,6 +19,7 @@ from infra.ops.answers.metrics_answers import MetricsAnswer
 from infra.ops.answers.pause_answers import PauseAnswer
 from infra.ops.answers.planning_answers import Explanations, Machines, Models, Pinned, Recommendations, Stacks
 from infra.ops.answers.preflight_answers import Preflight
+from infra.ops.answers.proof_answers import CheckAnswer
 from infra.ops.answers.scorecard_answers import Scorecard
 from infra.ops.answers.slice_answers import EndedRequestsAnswer, SliceStatuses, Zones
 from infra.ops.answers.status_answers import Status
@@ -43,6 +44,7 @@ ANSWERS: Mapping[str, type[BaseModel]] = {
     "env": Connection,
     "diagnose": DiagnosisAnswer,
     "check": CheckAnswer,
+    "cost": CostAnswer,
     "scorecard": Scorecard,
     "bench run": BenchAnswer,
     "ask": AskAnswer,

@@ -6,7 +6,6 @@
                       preflight
 `operating_commands`  of a stack that runs: status, check, cost
 `measuring_commands`  how fast and how good a server is: bench run, bench compare, bench report, evaluate
-`asking_commands`     of the model itself: ask
 `trouble_commands`    what logs and conditions say of a stack: logs
 `asking_commands`     of the model itself: ask
 `measuring_commands`  how fast and how good a server is: bench run, bench compare, evaluate

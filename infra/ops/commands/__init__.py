@@ -5,7 +5,8 @@
 `catalog_lists`   the models and the machines that there are
 `explain`         a setting; `explain_terms` finds models, machines and flags, `glossary` holds the words
 `bench`           a benchmark of what serves: what `../benchmarking/` measures, as an answer
-`status`          what the last serving check measured; `own_runs` writes it as rows for the scorecard
+`status`          what runs now and what the last check measured; `own_runs` writes that as rows for the scorecard
+`cost_so_far`     what a stack has cost by its running time, and would cost at so many hours a day
 `logs`            what servers, gateway and weights copy wrote, once or as it comes
 `diagnose`        what is wrong, with evidence, cause and fix; `../diagnosing/` looks at each place
 `check_again`     proves that a server does what is planned; `measured_figures` sets it beside the prediction

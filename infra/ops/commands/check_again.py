@@ -9,7 +9,7 @@ from rich.console import RenderableType
 
 from infra.errors import GoogleError, ServingError
 from infra.ops.answers.answer_base import print_answer
-from infra.ops.answers.check_answers import CheckAnswer, ServerCheckRow
+from infra.ops.answers.proof_answers import CheckAnswer, ServerCheckRow
 from infra.ops.commands.measured_figures import figure_table, figures_of
 from infra.ops.endpoint.endpoint import Endpoint, Member
 from infra.ops.endpoint.find_endpoint import find_endpoint, find_member

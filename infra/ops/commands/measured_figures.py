@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from infra.ops.answers.check_answers import FigureRow
+from infra.ops.answers.proof_answers import FigureRow
 from infra.planning.plan import Plan
 from infra.planning.report.data_models import BandData
 from infra.planning.report.tables import Column, FittedTable

@@ -24,7 +24,7 @@ _ELSEWHERE = {
     "list": "Type: gemma4 stacks",
     "model": "Type: gemma4 models",
     "machine": "Type: gemma4 machines",
-    "cost": "The plan prices a stack: gemma4 plan {stack}; all of them: gemma4 stacks",
+    "price": "The plan prices a stack: gemma4 plan {stack}; all of them: gemma4 stacks",
     "validate": "Type: gemma4 plan {stack}",
     "test": "Type: gemma4 check {stack}",
     "settings": "Type: gemma4 explain",
@@ -42,7 +42,7 @@ _SYNONYMS = {
     **dict.fromkeys(("config",), "set"),
     **dict.fromkeys(("ls", "stack"), "list"),
     **dict.fromkeys(("accelerators", "accelerator", "gpus", "gpu", "tpus"), "machine"),
-    **dict.fromkeys(("price", "prices", "costs"), "cost"),
+    **dict.fromkeys(("prices", "costs"), "price"),
     **dict.fromkeys(("show",), "validate"),
     **dict.fromkeys(("setting", "options"), "settings"),
 }

@@ -15,8 +15,8 @@ from infra.ops.google_access import google_session
 from infra.ops.plan_inputs import plan_stack, project_root
 from infra.ops.terminal.json_output import camel, print_json
 from infra.ops.tpu.ended_requests import EndedRequests, delete_ended_request, find_ended_requests, is_owned
-from infra.ops.tpu.orphans import find_orphans
 from infra.ops.tpu.read_slices import slice_statuses
+from infra.ops.tpu.slice_operations import slice_orphans
 from infra.ops.tpu.status_lines import orphan_lines, status_lines
 from infra.ops.tpu.zone_survey import Survey, survey
 from infra.planning.plan import Plan
@@ -68,10 +68,7 @@ def show_slices(stack: str, *, as_json: bool) -> bool:
     planned = _tpu_stack(stack)
     session = google_session(planned.file)
     slices = slice_statuses(session, planned.plan, planned.slices)
-    tpus = [one for one in catalog().accelerators.values() if one.tpu]
-    orphans = find_orphans(
-        session, planned.plan, planned.slices, sorted({zone for one in tpus for zone in one.locations})
-    )
+    orphans = slice_orphans(session, planned.plan, planned.slices)
     if as_json:
         print_json(
             {

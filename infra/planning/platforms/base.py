@@ -175,6 +175,8 @@ class Platform(ABC, Generic[DeploymentT]):
     """The module whose `deploy` builds a plan's resources; blank where nothing does yet."""
     diagnosis: ClassVar[str] = ""
     """The module whose `look_at` finds what can fail on this platform alone; blank where nothing can."""
+    operations: ClassVar[str] = ""
+    """The module whose `OPERATIONS` asks what runs of a stack; blank where nothing does yet."""
     preflight: ClassVar[str] = ""
     """The module with the preflight checks that only this platform needs; blank where there are none."""
 

@@ -45,6 +45,7 @@ class CloudRunPlatform(Platform[InstancesPlan]):
     scales_to_zero = True
     most_replicas = 16
     components = "infra.components.cloud_run.deploy"
+    operations = "infra.ops.cloud_run.service_operations"
     preflight = "infra.preflight.cloud_run.instance_preflight"
 
     def place(self, settings: Settings, accelerator: Accelerator) -> Place:

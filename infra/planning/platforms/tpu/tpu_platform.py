@@ -55,6 +55,7 @@ class TpuPlatform(Platform[SlicesPlan]):
     part_suffixes = (GATEWAY, SLICES)
     apis = ("secretmanager", "tpu")
     components = "infra.components.tpu.deploy"
+    operations = "infra.ops.tpu.slice_operations"
     preflight = "infra.preflight.tpu.slice_preflight"
     diagnosis = "infra.ops.tpu.slice_look"
 

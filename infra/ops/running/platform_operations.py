@@ -1,0 +1,37 @@
+"""What each platform answers about a stack's servers: one class a platform, in the platform's own folder."""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+from infra.errors import Gemma4Error
+from infra.google.session import GoogleSession
+from infra.ops.running.running_now import RunningNow
+from infra.ops.running.usage import Usage
+from infra.planning.plan import Plan
+
+
+class PlatformOperations(ABC):
+    """Questions to Google about a stack that is deployed. None of them starts a server."""
+
+    @abstractmethod
+    def look(self, session: GoogleSession, plan: Plan) -> RunningNow:
+        """Return what runs now. What cannot be asked is a gap, never an error."""
+
+    @abstractmethod
+    def usage(self, session: GoogleSession, plan: Plan, *, since: float, until: float) -> Iterator[Usage]:
+        """Yield for how long each part that is paid by its running time ran between two moments, in seconds since 1970."""
+
+    @abstractmethod
+    def deployed_since(self, session: GoogleSession, plan: Plan) -> float | None:
+        """Return when the stack was deployed first, in seconds since 1970; None where it is not. Raises GoogleError."""
+
+
+def operations_of(plan: Plan) -> PlatformOperations:
+    """Return what asks about the plan's servers. Raises Gemma4Error for a platform that nothing asks about yet."""
+    if not plan.platform.operations:
+        raise Gemma4Error(f"nothing here asks what runs {plan.platform.where} yet, so there is nothing to show.")
+    operations: PlatformOperations = importlib.import_module(plan.platform.operations).OPERATIONS
+    return operations

@@ -1,0 +1,207 @@
+"""What runs of a stack's TPU slices and of the gateway before them, whether they serve as planned, and for how long they
+have run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from infra.catalog import catalog
+from infra.errors import GoogleError
+from infra.google.monitoring import Monitoring
+from infra.google.session import GoogleSession
+from infra.google.times import timestamp_s
+from infra.ops.answers.slice_answers import OrphanRow
+from infra.ops.answers.status_answers import ServiceRow, SliceNowRow
+from infra.ops.running.platform_operations import PlatformOperations
+from infra.ops.running.running_now import RunningNow
+from infra.ops.running.service_now import read_service, service_lines
+from infra.ops.running.usage import NO_RECORD, Usage, copy_usage
+from infra.ops.tpu.next_step import when
+from infra.ops.tpu.orphans import Orphans, find_orphans
+from infra.ops.tpu.read_slices import slice_statuses
+from infra.ops.tpu.slice_status import SliceStatus
+from infra.ops.tpu.status_lines import orphan_lines
+from infra.planning.cost.price_lines import price_line
+from infra.planning.plan import Plan
+from infra.planning.platforms.tpu.slices import SlicesPlan
+from infra.planning.report.tables import labelled
+from infra.planning.units import counted, read_duration
+
+_ACTIVE_ONLY = 0.95
+"""Billable time below this share of the time for which an instance was kept cannot hold its idle time."""
+
+
+class SliceOperations(PlatformOperations):
+    """Questions about slices and their gateway."""
+
+    def look(self, session: GoogleSession, plan: Plan) -> RunningNow:
+        slices = _slices(plan)
+        gaps: list[str] = []
+        gateway = None
+        try:
+            statuses = slice_statuses(session, plan, slices)
+        except GoogleError as error:
+            return RunningNow(None, "is not known to serve: the TPU API cannot be asked", gaps=(str(error),))
+        try:
+            gateway = read_service(session, plan.names.prefix, plan.region, gaps)
+            fault = _gateway_fault(gateway, plan)
+        except GoogleError as error:
+            fault = None
+            gaps.append(f"the gateway: {error}")
+        orphans = slice_orphans(session, plan, slices)
+        summary, then = _judged(statuses, fault)
+        lines = [labelled([(f"  {one.name}", _in_a_line(one))], 11) for one in statuses]
+        if gateway:
+            lines += [labelled([(f"  {name}", text)], 11) for name, text in service_lines(gateway, session.clock())]
+        return RunningNow(
+            all(one.serving for one in statuses) and fault is None,
+            summary,
+            then,
+            next((one.supervisor.running for one in statuses if one.supervisor.running), ""),
+            gateway,
+            tuple(_row(one) for one in statuses),
+            tuple(OrphanRow(**vars(one)) for one in orphans.found),
+            (*lines, *orphan_lines(Orphans(orphans.found, ()))),
+            (*gaps, *orphans.gaps),
+        )
+
+    def usage(self, session: GoogleSession, plan: Plan, *, since: float, until: float) -> Iterator[Usage]:
+        yield from _slice_usage(session, plan, since, until)
+        yield _gateway_usage(session, plan, since, until)
+        if copy := copy_usage(session, plan, since=since, until=until):
+            yield copy
+
+    def deployed_since(self, session: GoogleSession, plan: Plan) -> float | None:
+        gateway = read_service(session, plan.names.prefix, plan.region, [])
+        return None if gateway is None else timestamp_s(gateway.created)
+
+
+OPERATIONS = SliceOperations()
+
+
+def slice_orphans(session: GoogleSession, plan: Plan, slices: SlicesPlan) -> Orphans:
+    """Return the stack's orphans in every zone that is known to have TPUs."""
+    tpus = [one for one in catalog().accelerators.values() if one.tpu]
+    return find_orphans(session, plan, slices, sorted({zone for one in tpus for zone in one.locations}))
+
+
+def _slices(plan: Plan) -> SlicesPlan:
+    slices = plan.deployment
+    assert isinstance(slices, SlicesPlan)  # noqa: S101 this platform's own
+    return slices
+
+
+def _gateway_fault(gateway: ServiceRow | None, plan: Plan) -> tuple[str, str] | None:
+    """Return why the gateway does not let requests through, and what to type; None where it does."""
+    if gateway is None:
+        return "has no gateway, so nobody can ask it", f"pulumi up -s {plan.stack}"
+    if gateway.ready and not gateway.failed_revision:
+        return None
+    return "has a gateway whose newest revision is not ready", f"gemma4 diagnose {plan.stack}"
+
+
+def _judged(statuses: list[SliceStatus], gateway_fault: tuple[str, str] | None) -> tuple[str, str]:
+    """Return the end of the sentence about the stack, and what to do."""
+    serving = [one for one in statuses if one.serving]
+    for one in statuses:
+        if not one.serving:
+            share = f"{len(serving)} of {counted(len(statuses), 'slice')}"
+            return f"does not serve as planned: {share} does", f"{one.name}: {one.next}"
+    if gateway_fault:
+        return gateway_fault
+    ahead = next((f"{one.name}: {one.next}" for one in statuses if not one.next.startswith("nothing")), "")
+    return f"serves as planned with {counted(len(statuses), 'slice')}", ahead
+
+
+def _in_a_line(one: SliceStatus) -> str:
+    parts = [one.queue, *([f"machine {one.node}"] if one.node else [])]
+    parts += [" ".join(filter(None, (one.supervisor.stage, one.supervisor.running)))] if one.supervisor.stage else []
+    if one.ends_at and one.left_s is not None:
+        parts.append(f"ends {when(one.ends_at)}, {read_duration(one.left_s)} left")
+    return f"{', '.join(parts)}. {'' if one.serving and one.next.startswith('nothing') else one.next}".strip()
+
+
+def _row(one: SliceStatus) -> SliceNowRow:
+    return SliceNowRow(
+        name=one.name,
+        queue=one.queue,
+        node=one.node,
+        health=one.health,
+        stage=one.supervisor.stage,
+        running=one.supervisor.running,
+        age_s=one.age_s,
+        ends_at=one.ends_at,
+        left_s=one.left_s,
+        serving=one.serving,
+        next=one.next,
+    )
+
+
+def _slice_usage(session: GoogleSession, plan: Plan, since: float, until: float) -> Iterator[Usage]:
+    """Yield the usage of each slice by its name, of all its generations and of slices that are no more.
+
+    Google's record of a slice says since when its present machine runs; what ran before is known to Cloud Monitoring alone.
+    """
+    slices, now = _slices(plan), session.clock()
+    prefix = plan.names.member("")
+    trouble, sampled = "", dict[str, float]()
+    try:
+        sampled = dict(Monitoring(session).node_seconds(prefix, since=since, until=until))
+    except GoogleError as error:
+        trouble = f"slices that were deleted are not counted: {error}"
+    recorded: dict[str, float] = {}
+    try:
+        for one in slice_statuses(session, plan, slices):
+            if one.age_s is not None:
+                recorded[one.id] = max(0.0, min(now, until) - max(now - one.age_s, since))
+    except GoogleError as error:
+        yield Usage.unknown("slices", str(error))
+        return
+    own = re.compile(rf"{re.escape(prefix)}[a-z][a-z0-9]*")  # another stack's name may begin as this one's
+    names = sorted(
+        {plan.names.member(name) for name in slices.names} | {name for name in sampled if own.fullmatch(name)}
+    )
+    for name in names:
+        seconds, what = max(recorded.get(name, 0.0), sampled.get(name, 0.0)), f"slice {name.removeprefix(prefix)}"
+        note = trouble
+        if not trouble and recorded.get(name, 0.0) > 900 and name not in sampled:
+            note = "by Google's record of its machine; Cloud Monitoring has none, so earlier machines are not counted"
+        if not seconds and name not in recorded:
+            yield Usage.unknown(what, trouble or NO_RECORD)
+        else:
+            yield Usage.at(what, seconds, plan.cost.usd_per_hour, note)
+
+
+def _gateway_usage(session: GoogleSession, plan: Plan, since: float, until: float) -> Usage:
+    """Return the usage of the gateway's kept instance: at the price of idle time, and dearer while it forwards requests.
+
+    Whether billable time holds the idle time of a kept instance is not documented. Less of it than the instance was kept
+    cannot, so it is then the busy time; else the busy time lies between none and all of it.
+    """
+    gateway, facts, what = _slices(plan).gateway, catalog(), "gateway"
+    try:
+        row = read_service(session, plan.names.prefix, plan.region, [])
+        busy_s = Monitoring(session).service_seconds(plan.names.prefix, plan.region, since=since, until=until)
+    except GoogleError as error:
+        return Usage.unknown(what, str(error))
+    created = None if row is None else timestamp_s(row.created)
+    if row is None or created is None:
+        return Usage.unknown(what, "it is not deployed")
+    kept_s = max(0.0, until - max(since, created)) * row.min_instances
+    price = {
+        name: price_line(facts, what, quantity, sku, plan.region).usd
+        for name, quantity, sku in (
+            ("idle", gateway.cpu, "cloud-run-idle-vcpu"),
+            ("memory", gateway.memory_mib / 1024, "cloud-run-idle-memory"),
+            ("busy", gateway.cpu, "cloud-run-busy-vcpu"),
+        )
+    }
+    base = kept_s / 3600 * (price["idle"] + price["memory"])
+    dearer = price["busy"] - price["idle"]
+    if busy_s is None:
+        return Usage(what, kept_s, (base, base + kept_s / 3600 * dearer), "how much of it was busy is not known")
+    extra = min(busy_s, max(kept_s, 0.0) or busy_s) / 3600 * dearer
+    if busy_s < _ACTIVE_ONLY * kept_s:
+        return Usage(what, kept_s, (base + extra, base + extra))
+    return Usage(what, kept_s, (base, base + extra), "billable time may hold idle time: how much was busy is not known")
