@@ -1,5 +1,5 @@
 # Every target sets up what it needs: python3 >= 3.11 with venv, make and a package index are enough.
-TARGETS := help plan test check test-wheel golden scorecard fuzz bench-plan bench-staging bench-gateway bench-proxy bench-tools requirements clean
+TARGETS := help plan test check test-wheel golden scorecard fuzz bench-plan bench-staging bench-gateway bench-clients bench-proxy bench-tools requirements clean
 # A word that is not a target names the stack, and so does stack= in small letters.
 WORDS := $(filter-out $(TARGETS),$(MAKECMDGOALS))
 ifneq (,$(filter plan,$(MAKECMDGOALS)))
@@ -54,10 +54,13 @@ bench-staging: $(VENV)/.dev ## measure the weights copy beside a plain curl
 bench-gateway: $(VENV)/.dev ## measure what the gateway adds to a stream (needs nginx)
 	@$(BIN)/python -m scripts.bench_gateway $(ARGS)
 
-bench-tools: $(BENCH)/.run ## install aiperf, with which gemma4 bench sends load
+bench-clients: $(VENV)/.dev $(BENCH)/.run ## measure what it costs to read a stream
+	@$(BIN)/python -m scripts.bench_clients $(ARGS)
 
 bench-proxy: $(VENV)/.dev ## measure what gemma4 proxy adds to a stream
 	@$(BIN)/python -m scripts.bench_proxy $(ARGS)
+
+bench-tools: $(BENCH)/.run ## install aiperf, with which gemma4 bench sends load
 
 requirements: ## compile the pinned, hashed requirements (needs uv)
 	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url -q -o requirements.txt

@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,6 +33,7 @@ VERSION = "0.13.0"
 _TOKEN_VARIABLE = "OPENAI_API_KEY"  # noqa: S105 - a name
 _REQUEST_LIMIT_S = 3600  # Cloud Run ends a request then at the latest
 _STOP_S = 5.0
+_ENDS = (signal.SIGTERM, signal.SIGHUP)
 _SHORT = Path("/tmp")  # noqa: S108 - a folder of our own is made in it
 _STREAMS_PER_WORKER = 250
 # A local folder is refused as a tokenizer while these are set.
@@ -137,7 +139,7 @@ def run(executable: Path, load: Load, *, token: str | None, folder: Path) -> Rec
     (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast"}))
     (folder / "aiperf.json").write_text(json.dumps(configuration(load, folder, with_token=token is not None)))
     log = folder / "output.log"
-    with log.open("wb") as output:
+    with log.open("wb") as output, _ended_as_by_ctrl_c():
         process = subprocess.Popen(  # noqa: S603
             [executable, "profile", "--config", folder / "aiperf.json"],
             stdin=subprocess.DEVNULL,
@@ -261,6 +263,21 @@ def _reason(error: Mapping[str, Any]) -> str:
 def _environment(token: str | None, folder: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in _UNWANTED}
     return kept | {"TMPDIR": str(folder)} | ({_TOKEN_VARIABLE: token} if token is not None else {})
+
+
+@contextmanager
+def _ended_as_by_ctrl_c() -> Iterator[None]:
+    """Take a request to end, or a closed terminal, for Ctrl-C: else aiperf, which has a group of its own, would go on to load
+    the server with nobody left to read it. Only the main thread can; elsewhere nothing changes."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, signal.default_int_handler) for number in _ENDS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _cpu_seconds_at_end(process: subprocess.Popen[bytes]) -> float:

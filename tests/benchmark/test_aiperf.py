@@ -139,14 +139,15 @@ class TestRunning:
         with pytest.raises(Gemma4Error, match="exit code 1: Error no such tokenizer"):
             run(write_aiperf(tmp_path, "fails"), LOAD, token=None, folder=tmp_path / "scratch")
 
-    def test_ctrl_c_ends_it_with_its_children(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+    def test_whatever_ends_us_ends_it_with_its_children(self, tmp_path: Path, end: signal.Signals) -> None:
         (tmp_path / "scratch").mkdir()
         number = tmp_path / "seen.json.child"
 
         def interrupt() -> None:
             while not (number.is_file() and number.read_text()):
                 time.sleep(0.02)
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), end)
 
         threading.Thread(target=interrupt, daemon=True).start()
         with pytest.raises(KeyboardInterrupt):

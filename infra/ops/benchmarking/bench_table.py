@@ -28,9 +28,9 @@ def bench_lines(answer: BenchAnswer) -> Iterator[RenderableType]:
     if measured:
         heads = (
             "tok/s",
-            "first token\np50 · p90 · p99",
-            "between tokens\np50 · p90 · p99",
-            "end to end\np50 · p90 · p99",
+            "first token\np50/p90/p99",
+            "between tokens\np50/p90/p99",
+            "end to end\np50/p90/p99",
         )
         columns = [Column("clients\n× in/out"), *(Column(head, figures=True) for head in heads)]
         yield ""
