@@ -164,6 +164,16 @@ class TestWhatCannotBeAsked:
         assert [gap for gap in answer.data["gaps"] if "Pulumi CLI" in gap]
         assert "not known" in gemma4("status", "l4").out
 
+    def test_a_check_that_another_version_wrote_leaves_the_rest_answered(
+        self, l4: OperatedStack, gemma4: Command
+    ) -> None:
+        del l4.checks[0]["outputs"]["result"]["ttft_s"]
+        l4.save()
+        answer = gemma4("status", "l4")
+        assert answer.code == 0
+        assert "holds a check that this version cannot read" in " ".join(answer.out.split())
+        assert lines_of(answer)[-1] == "Next: gemma4 ask l4 Hello"
+
     def test_without_permission_to_read_metrics_the_service_still_shows(
         self, l4: OperatedStack, gemma4: Command
     ) -> None:

@@ -223,8 +223,12 @@ def _stack_lines(answer: Status, now: RunningNow, plan: Plan) -> Iterable[Render
         )
         yield labelled([("  serves", f"{answer.deployed_spec}, {same}")], 11)
     for check in answer.checks:
-        with readable(answer.stack):
-            yield from _check_lines(check, plan)
+        try:
+            with readable(answer.stack):
+                shown = list(_check_lines(check, plan))
+        except Gemma4Error as error:
+            shown = [str(error)]
+        yield from shown
     if answer.cost:
         yield labelled([("  cost", _cost_words(answer.cost))], 11)
         yield from (labelled([("", note)], 11) for note in answer.cost.notes)
