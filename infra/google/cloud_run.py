@@ -16,6 +16,9 @@ POLL_S = 5.0
 SUCCEEDED, FAILED = "CONDITION_SUCCEEDED", "CONDITION_FAILED"
 
 
+_TRAFFIC = "TRAFFIC_TARGET_ALLOCATION_TYPE"
+
+
 class ExecutionState(StrEnum):
     RUNNING = "running"
     SUCCEEDED = "succeeded"
@@ -154,20 +157,21 @@ class CloudRun:
 
     def revision(self, service: str, name: str) -> Revision:
         """Return a revision by its short name. Raises GoogleError."""
-        raw = self._session.get(Api.CLOUD_RUN, f"{self._parent}/services/{service}/revisions/{name}")
-        conditions = {
-            one.get("type", ""): Condition(one.get("state", ""), _message(one)) for one in raw.get("conditions", ())
-        }
-        container: Mapping[str, Any] = next(iter(raw.get("containers", ())), {})
-        return Revision(
-            _short(raw.get("name", "")),
-            raw.get("createTime", ""),
-            raw.get("annotations", {}),
-            conditions,
-            words=(*container.get("command", ()), *container.get("args", ())),
-            accelerator=raw.get("nodeSelector", {}).get("accelerator", ""),
-            limits=container.get("resources", {}).get("limits", {}),
-        )
+        return _revision(self._session.get(Api.CLOUD_RUN, f"{self._parent}/services/{service}/revisions/{name}"))
+
+    def revisions(self, service: str) -> tuple[Revision, ...]:
+        """Return the revisions of a service, the newest first. Raises GoogleError."""
+        pages = self._session.pages(Api.CLOUD_RUN, f"{self._parent}/services/{service}/revisions")
+        found = (_revision(raw) for page in pages for raw in page.get("revisions", ()))
+        return tuple(sorted(found, key=lambda one: one.created, reverse=True))
+
+    def send_traffic(self, service: str, revision: str | None) -> None:
+        """Give all requests of a service to a revision, by its short name; None: to whichever is the newest that is ready.
+        Raises GoogleError. What it does may take some seconds: `service` shows it."""
+        target = {"type": f"{_TRAFFIC}_REVISION", "revision": revision, "percent": 100}
+        target = target if revision else {"type": f"{_TRAFFIC}_LATEST", "percent": 100}
+        body = {"traffic": [target]}
+        self._session.patch(Api.CLOUD_RUN, f"{self._parent}/services/{service}", body, updateMask="traffic")
 
     def start(self, job: str, *, args: Sequence[str] = ()) -> Execution:
         """Run a job once, with `args` instead of its own where they are given.
@@ -258,6 +262,22 @@ def _execution_state(raw: Mapping[str, Any], completed: Mapping[str, Any]) -> Ex
     if completed.get("executionReason") == "CANCELLED" or raw.get("cancelledCount", 0):
         return ExecutionState.CANCELLED
     return ExecutionState.FAILED if state == FAILED else ExecutionState.RUNNING
+
+
+def _revision(raw: Mapping[str, Any]) -> Revision:
+    conditions = {
+        one.get("type", ""): Condition(one.get("state", ""), _message(one)) for one in raw.get("conditions", ())
+    }
+    container: Mapping[str, Any] = next(iter(raw.get("containers", ())), {})
+    return Revision(
+        _short(raw.get("name", "")),
+        raw.get("createTime", ""),
+        raw.get("annotations", {}),
+        conditions,
+        words=(*container.get("command", ()), *container.get("args", ())),
+        accelerator=raw.get("nodeSelector", {}).get("accelerator", ""),
+        limits=container.get("resources", {}).get("limits", {}),
+    )
 
 
 def _service(raw: Mapping[str, Any]) -> Service:

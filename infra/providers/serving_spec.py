@@ -35,9 +35,11 @@ class ServingSpecArgs:
 
 
 class ServingSpec(DynamicResource):
-    """`applied` is the digest of the attributes on the machine; blank while there is no machine."""
+    """`applied` is the digest of the attributes on the machine; blank while there is no machine. `previous` holds the values
+    that the last change replaced, for who wants to go back to them."""
 
     applied: pulumi.Output[str]
+    previous: pulumi.Output[Mapping[str, str]]
 
     def __init__(self, name: str, args: ServingSpecArgs, opts: pulumi.ResourceOptions) -> None:
         super().__init__(ServingSpecProvider(), name, args, opts)
@@ -48,11 +50,12 @@ class ServingSpecProvider(Provider):
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Write the attributes. A new machine was queued with the same values, so nothing changes on it."""
-        return CreateResult(f"{props['node_id']}/spec", self._applied(props))
+        return CreateResult(f"{props['node_id']}/spec", {**self._applied(props), "previous": {}})
 
-    def update(self, _id: str, _olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
+    def update(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
         """Write what changed; the machine's supervisor acts on it within seconds."""
-        return UpdateResult(self._applied(news))
+        replaced = self._replaced(news)
+        return UpdateResult({**self._applied(news), "previous": replaced or dict(olds.get("previous") or {})})
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
         """Return an update for other inputs, for a new machine, and for one whose attributes differ."""
@@ -87,6 +90,15 @@ class ServingSpecProvider(Provider):
         except GoogleError as error:
             fail(str(error))
         return {**props, "applied": _digest(props["metadata"])}
+
+    def _replaced(self, news: Mapping[str, Any]) -> dict[str, str]:
+        """Return the attributes on the machine that this change replaces; nothing where the machine cannot be asked."""
+        try:
+            node = self._zone(news).node(news["node_id"]) if news["instance"] else None
+        except GoogleError:
+            return {}  # writing them gets the same error and reports it
+        there = node.metadata if node else {}
+        return {key: there[key] for key, value in news["metadata"].items() if there.get(key, value) != value}
 
     def _zone(self, props: Mapping[str, Any]) -> TpuZone:
         return TpuZone.at(self.session(), props)

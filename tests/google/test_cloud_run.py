@@ -218,3 +218,31 @@ class TestServices:
         revision = run.revision("gemma", "gemma-1")
         assert (revision.words, revision.accelerator) == (("bash", "serve", "m"), "nvidia-l4")
         assert revision.limits == limits
+
+
+class TestTraffic:
+    @pytest.fixture
+    def service(self, google: GoogleSession, run: CloudRun) -> CloudRun:
+        for image in ("one", "two"):
+            body = {"template": {"containers": [{"image": image, "command": ["vllm"], "args": ["serve", image]}]}}
+            if image == "one":
+                google.post(Api.CLOUD_RUN, f"{PARENT}/services", body, serviceId="s")
+            else:
+                google.patch(Api.CLOUD_RUN, f"{PARENT}/services/s", body)
+        return run
+
+    def test_revisions_come_newest_first_with_what_they_run(self, service: CloudRun) -> None:
+        assert [one.words for one in service.revisions("s")] == [("vllm", "serve", "two"), ("vllm", "serve", "one")]
+        assert all(one.ready for one in service.revisions("s"))
+
+    def test_goes_to_one_revision_and_back_to_the_newest_without_a_new_one(
+        self, fake: FakeGoogle, service: CloudRun
+    ) -> None:
+        newest, older = service.revisions("s")
+        service.send_traffic("s", older.name)
+        assert service.service("s").pinned_to == (older.name,)
+        assert service.service("s").traffic == {older.name: 100}
+        service.send_traffic("s", None)
+        assert (service.service("s").pinned_to, service.service("s").traffic) == ((), {newest.name: 100})
+        assert len(service.revisions("s")) == 2
+        assert {tuple(one.body) for one in fake.sent("PATCH", "/services/s") if one.query} == {("traffic",)}

@@ -1005,3 +1005,34 @@ def test_no_story_loses_a_slice(stack: SliceStack, fake: FakeGoogle, seed: int) 
 
 def _interrupt() -> None:
     raise KeyboardInterrupt
+
+
+class TestThePreviousSpec:
+    """A slice's state keeps what the last change replaced, so that a rollback has somewhere to go."""
+
+    def test_is_what_the_last_change_replaced_and_only_that(self, stack: SliceStack) -> None:
+        stack.up()
+        assert stack.output("spec", "previous") == {}
+        for text in ("one", "two"):
+            stack.inputs["metadata"] = {**stack.inputs["metadata"], "gemma4-spec": text}
+            stack.up()
+        assert stack.output("spec", "previous") == {"gemma4-spec": "one"}
+
+    def test_stays_when_nothing_changes_and_when_the_machine_is_brought_back_to_it(self, stack: SliceStack) -> None:
+        stack.up()
+        stack.inputs["metadata"] = {**stack.inputs["metadata"], "gemma4-spec": "one"}
+        stack.up()
+        stack.up()
+        TpuZone(session(stack.fake, stack.clock), ZONE).set_metadata(NAME, {"gemma4-spec": "{}"})
+        stack.up()
+        assert stack.done == ["update spec"]
+        assert stack.output("spec", "previous") == {"gemma4-spec": "{}"}
+
+    def test_is_what_the_machine_had_after_somebody_went_back_by_hand(self, stack: SliceStack) -> None:
+        stack.up()
+        stack.inputs["metadata"] = {**stack.inputs["metadata"], "gemma4-spec": "bad"}
+        stack.up()
+        TpuZone(session(stack.fake, stack.clock), ZONE).set_metadata(NAME, {"gemma4-spec": "{}"})
+        stack.inputs["metadata"] = {**stack.inputs["metadata"], "gemma4-spec": "mended"}
+        stack.up()
+        assert stack.output("spec", "previous") == {"gemma4-spec": "{}"}

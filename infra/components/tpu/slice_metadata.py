@@ -17,10 +17,11 @@ import pulumi
 from infra.google.logs import LogSource
 from infra.image_names import parse_image_name
 from infra.planning.plan import Plan
+from infra.planning.platforms.tpu.slices import SPEC
 from infra.planning.server.command import PORT
 
 ARCHIVE = Path("containers/archive.py")
-SPEC, SUPERVISOR, STARTUP = "gemma4-spec", "gemma4-supervisor", "startup-script"
+SUPERVISOR, STARTUP = "gemma4-supervisor", "startup-script"
 LOG = "gemma4-log"
 SCHEMA = 1
 STOP_SPARE_S = 15

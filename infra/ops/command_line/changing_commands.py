@@ -38,3 +38,37 @@ def resume(stack: Stack, yes: Yes = False, as_json: AsJson = False) -> None:
     from infra.ops.changing.pause import show_pause
 
     show_pause(stack, paused=False, yes=yes, as_json=as_json)
+
+
+@app.command(
+    rich_help_panel=CHANGING,
+    epilog=examples(
+        "rollback l4", "rollback l4 --to gemma4-l4-00002-abc", "rollback l4 --newest", "rollback v6e4 --yes"
+    ),
+)
+def rollback(
+    stack: Stack,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="REVISION",
+            help="Go to this revision, or to the specification with this hash; default: the one before.",
+        ),
+    ] = None,
+    newest: Annotated[
+        bool, typer.Option("--newest", help="Return to what was deployed last, after a rollback.")
+    ] = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Go back to what was served before, and check it.
+
+    On Cloud Run an earlier revision gets all requests; on TPU the slices switch back in place to the specification that the
+    last `pulumi up` replaced. Says first what changes, asks, does it, and runs the serving check on the result. The stack
+    file stays as it is: mend it before the next `pulumi up`. Exit code 1: the check failed.
+    """
+    from infra.ops.changing.rollback import show_rollback
+
+    if not show_rollback(stack, to=to, newest=newest, yes=yes, as_json=as_json):
+        raise typer.Exit(1)

@@ -46,7 +46,7 @@ def check_answer(
             continue
         name = member.name or endpoint.name
         with waiting(f"checking {name}") as say:
-            row, expected = _checked(endpoint, member, expected, wait_s, partial(_say, say, name))
+            row, expected = check_server(endpoint, member, expected, wait_s, partial(_say, say, name))
         servers.append(row)
     passed = all(one.passed for one in servers)
     return CheckAnswer(
@@ -93,7 +93,7 @@ def _say(say: Callable[[str], None], name: str, line: str) -> None:
     say(f"{name}: {line}")
 
 
-def _checked(
+def check_server(
     endpoint: Endpoint,
     member: Member,
     expected: CheckExpectation | None,

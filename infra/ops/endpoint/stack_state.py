@@ -15,6 +15,7 @@ from infra.errors import Gemma4Error
 from infra.ops.terminal.progress import waiting
 
 _CHECK = "dynamic/gemma4:ServingCheck"
+_SPEC = "dynamic/gemma4:ServingSpec"
 _STACK = "pulumi:pulumi:Stack"
 _EXPORT_S = 60
 
@@ -36,6 +37,18 @@ class CheckRecord:
 
 
 @dataclass(frozen=True)
+class SpecRecord:
+    """What a TPU slice is told to serve, as the state has it: attributes of its machine by name."""
+
+    node_id: str
+    zone: str
+    metadata: Mapping[str, str]
+    """As deployed."""
+    previous: Mapping[str, str]
+    """Those that the last change replaced, with their values before it; empty where nothing is kept."""
+
+
+@dataclass(frozen=True)
 class StackState:
     """What a stack's state says; empty where nothing is deployed."""
 
@@ -44,6 +57,8 @@ class StackState:
     checks: tuple[CheckRecord, ...]
     updated_at: str
     """Moment when the state was last written, RFC 3339; empty where it has none."""
+    specs: tuple[SpecRecord, ...] = ()
+    """One of each TPU slice."""
 
 
 def read_state(root: Path, stack: str) -> StackState:
@@ -80,8 +95,13 @@ def state_in(exported: Mapping[str, Any]) -> StackState:
         for resource in resources
         if _CHECK in resource.get("type", "") and (outputs := resource.get("outputs") or {}).get("result")
     )
+    specs = tuple(
+        SpecRecord(held["node_id"], held["zone"], held["metadata"], held.get("previous") or {})
+        for resource in resources
+        if _SPEC in resource.get("type", "") and (held := resource.get("outputs") or {}).get("metadata")
+    )
     outputs = next((one.get("outputs") or {} for one in resources if one.get("type") == _STACK), {})
-    return StackState(outputs, checks, str((deployment.get("manifest") or {}).get("time") or ""))
+    return StackState(outputs, checks, str((deployment.get("manifest") or {}).get("time") or ""), specs)
 
 
 def export_state(root: Path, stack: str) -> Mapping[str, Any]:

@@ -56,6 +56,7 @@ TOOLS = (
     Tool("zones", "infra.ops.tpu.tpu_commands:zones_answer"),
     Tool("pause", "infra.ops.changing.pause:pause_answer", applies="yes"),
     Tool("resume", "infra.ops.changing.pause:resume_answer", applies="yes"),
+    Tool("rollback", "infra.ops.changing.rollback:rollback_answer", applies="yes"),
     Tool("metrics", "infra.ops.commands.read_metrics:metrics_answer"),
     Tool("memory", "infra.ops.commands.memory:memory_answer"),
     Tool("tpu ended", "infra.ops.tpu.tpu_commands:ended_answer", applies="delete"),

@@ -179,6 +179,8 @@ class Platform(ABC, Generic[DeploymentT]):
     """The module whose `OPERATIONS` asks what runs of a stack; blank where nothing does yet."""
     preflight: ClassVar[str] = ""
     """The module with the preflight checks that only this platform needs; blank where there are none."""
+    rollback: ClassVar[str] = ""
+    """The module that finds what a stack served before, and goes back to it; blank where none can."""
 
     @abstractmethod
     def place(self, settings: Settings, accelerator: Accelerator) -> Place:

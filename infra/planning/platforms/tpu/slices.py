@@ -19,6 +19,8 @@ from infra.planning.units import counted, parse_duration, read_duration, read_mi
 
 GATEWAY, SLICES = "-gate", "-tpu"
 """Ends of names: of the gateway's account; of the slices' subnet, and the tag by which the firewall knows them."""
+SPEC = "gemma4-spec"
+"""The attribute of a slice's machine that says what to serve."""
 SLICE_NAMES = ("blue", "green", "red", "amber", "violet", "teal", "pink", "grey")
 """Names for slices that nobody named, as many as tpu.slices takes."""
 
