@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import re
+import threading
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
 
@@ -113,7 +116,11 @@ def list_resources(planned: Planned) -> ResourceList:
         return ResourceList((), f"{plan.accelerator.title} is planned only: no component builds it yet")
     from infra.ops.program import resource_list
 
-    return resource_list(CHECKOUT, planned)
+    if threading.current_thread() is threading.main_thread():
+        return resource_list(CHECKOUT, planned)
+    # The program changes the process that it runs in (folder, signals, Pulumi's settings), which other threads share.
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as elsewhere:
+        return elsewhere.submit(resource_list, CHECKOUT, planned).result()
 
 
 def show_stacks(*, as_json: bool) -> None:

@@ -9,11 +9,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import anyio
 import pytest
 import typer.main
 from mcp import Client, StdioServerParameters
@@ -23,29 +22,10 @@ from infra.ops.command_line.all_commands import app
 from infra.ops.mcp_server import serve_tools, tools
 from infra.ops.mcp_server.serve_tools import make_server
 from infra.ops.mcp_server.tool_signatures import parameters
-from infra.ops.mcp_server.tools import TOOLS, Tool
+from infra.ops.mcp_server.tools import NO_TOOLS, TOOLS, Tool
+from tests import command_pages
+from tests.ops.mcp_server.sessions import asked, call
 from tests.projects import ROOT
-
-
-def asked(server: Any, talk: Callable[[Client], Awaitable[Any]]) -> Any:
-    """What a client gets in a session of its own."""
-
-    async def session() -> Any:
-        async with Client(server, read_timeout_seconds=60) as client:
-            return await talk(client)
-
-    return anyio.run(session)
-
-
-def call(name: str, *, allow_changes: bool = False, **arguments: Any) -> tuple[bool, str]:
-    """Whether a call failed, and the text of its result."""
-
-    async def talk(client: Client) -> tuple[bool, str]:
-        result = await client.call_tool(name, arguments)
-        return bool(result.is_error), "".join(getattr(part, "text", "") for part in result.content)
-
-    answered: tuple[bool, str] = asked(make_server(allow_changes=allow_changes), talk)
-    return answered
 
 
 def names(server: Any) -> list[str]:
@@ -64,6 +44,11 @@ def _in_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class TestEveryCommand:
+    def test_is_a_tool_or_says_why_not(self) -> None:
+        commands = {" ".join(words) for words, _ in command_pages.commands()}
+        assert {one.command for one in TOOLS} | set(NO_TOOLS) == commands
+        assert {one.command for one in TOOLS} & set(NO_TOOLS) == set()
+
     @pytest.mark.parametrize("tool", TOOLS, ids=lambda one: one.name)
     def test_has_the_parameters_of_its_command_with_their_help(self, tool: Tool) -> None:
         found: Any = typer.main.get_command(app)
