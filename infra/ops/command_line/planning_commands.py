@@ -76,7 +76,7 @@ def stacks(as_json: AsJson = False) -> None:
 
     One line each: model, accelerator, place, verdict, capacity and $/hour; a file that cannot be read says why.
     """
-    from infra.ops.commands.plan import show_stacks
+    from infra.ops.commands.stack_list import show_stacks
 
     show_stacks(as_json=as_json)
 

@@ -1,6 +1,7 @@
 """One module for each question of the `gemma4` command; `../cli.py` reads the options and calls one of them.
 
-`plan`            one stack: its first screen, parts of it, data, or what changes; and the list of all stacks
+`plan`            one stack: its first screen, parts of it, data, or what changes; `plan_screen` the screen for an assistant
+`stack_list`      all stack files, a line each
 `recommend`       a need: what could serve it, ranked
 `catalog_lists`   the models and the machines that there are
 `explain`         a setting; `explain_terms` finds models, machines and flags, `glossary` holds the words

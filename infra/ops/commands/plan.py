@@ -12,14 +12,10 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
 
-from infra.errors import Gemma4Error, SettingsError
-from infra.ops.answers.answer_base import print_answer
-from infra.ops.answers.planning_answers import PlanScreen, StackRow, Stacks, UnreadableStack
+from infra.errors import SettingsError
 from infra.ops.plan_inputs import CHECKOUT, Planned, plan_stack, project_root, saved_plan
-from infra.planning.report.data_models import BandData
 from infra.planning.report.resources import ResourceList
 from infra.planning.settings.stackfile import stack_names
-from infra.planning.units import BAND_CLAIM, Band, exact, exact_band, read_cell, read_count
 
 Part = Literal["screen", "full", "command", "resources", "notes", "json", "markdown"]
 """The part of a plan that is printed."""
@@ -34,7 +30,7 @@ def show_plan(stack: str, assignments: Sequence[str], *, part: Part, diff: str |
     planned = plan_stack(stack, assignments, root=root)
     plan = planned.plan
     run = resources is not False and (diff is not None or part in ("full", "resources", "json", "markdown"))
-    before = _comparison(diff, root, resources=run) if diff is not None else None
+    before = comparison(diff, root, resources=run) if diff is not None else None
     listed = list_resources(planned) if run else None
     if part == "json":
         _print_json(planned, listed, before)
@@ -60,19 +56,7 @@ def show_plan(stack: str, assignments: Sequence[str], *, part: Part, diff: str |
     return plan.refused
 
 
-def plan_answer(stack: str, assignments: list[str] | None = None, diff: str | None = None) -> PlanScreen:
-    """Return the first screen of the plan of `stack`, or what changes against another plan; no resources are listed."""
-    from infra.planning.report import text
-
-    root = project_root()
-    plan = plan_stack(stack, assignments or [], root=root).plan
-    shown = text.first_screen_text(plan)
-    if diff is not None:
-        shown = text.changes_text(plan, _comparison(diff, root, resources=False))
-    return PlanScreen(stack=stack, verdict=plan.verdict.value, text=shown)
-
-
-def _comparison(name: str, root: Path, *, resources: bool) -> dict[str, Any]:
+def comparison(name: str, root: Path, *, resources: bool) -> dict[str, Any]:
     """Return the plan to compare with, as JSON data: from a file that `gemma4 plan --json` wrote, or of another stack."""
     if os.path.exists(name) and not os.path.isdir(
         name
@@ -121,60 +105,3 @@ def list_resources(planned: Planned) -> ResourceList:
     # The program changes the process that it runs in (folder, signals, Pulumi's settings), which other threads share.
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as elsewhere:
         return elsewhere.submit(resource_list, CHECKOUT, planned).result()
-
-
-def show_stacks(*, as_json: bool) -> None:
-    """Print one line for each stack file; where a file cannot be read, the line says why."""
-    found = stacks_answer()
-    if as_json:
-        print_answer(found)
-        return
-    from rich.text import Text
-
-    from infra.planning.report.rows import VERDICTS
-    from infra.planning.report.tables import Column, FittedTable
-    from infra.planning.report.terminal import show
-
-    columns = [Column("stack"), Column("model"), Column("machine", spare=2), Column("where", spare=3)]
-    columns += [Column("verdict", spare=1), Column("≈ requests\nheld", figures=True)]
-    columns += [Column("≈ KV\ntokens", figures=True), Column("$/hour", figures=True)]
-    planned = [row for row in found.stacks if isinstance(row, StackRow)]
-    cells: list[list[Text | str]] = []
-    for row in planned:
-        bands = (row.requests_held_band, row.kv_tokens_band)
-        held, tokens = ("" if band is None else read_cell(Band(**band.model_dump()), read_count) for band in bands)
-        verdict = Text(row.verdict, style=VERDICTS[row.verdict])
-        price = f"{row.usd_per_hour:,.2f}"
-        cells.append([row.stack, row.model, row.accelerator, row.location, verdict, held, tokens, price])
-    bare = ", ".join(row.stack for row in planned if not row.deployable)
-    marks = [f"{bare}: planned and priced only, nothing here deploys to such a machine yet."] if bare else []
-    errors = [f"{row.stack}: {row.error}" for row in found.stacks if isinstance(row, UnreadableStack)]
-    said = [f"Predictions with their bands: {BAND_CLAIM}."] if planned else []
-    show(*([FittedTable(columns, cells)] if planned else []), *said, *marks, *errors)
-
-
-def stacks_answer() -> Stacks:
-    """Return one row for each stack file of the project folder."""
-    root = project_root()
-    return Stacks(stacks=[_stack_row(name, root) for name in stack_names(root)])
-
-
-def _stack_row(name: str, root: Path) -> StackRow | UnreadableStack:
-    try:
-        plan = plan_stack(name, root=root).plan
-    except Gemma4Error as error:
-        return UnreadableStack(stack=name, error=str(error).splitlines()[0])
-    held, tokens = (None, None) if plan.refused else (plan.requests_held_band, plan.kv_tokens)
-    return StackRow(
-        stack=name,
-        model=plan.model.id,
-        accelerator=plan.accelerator.id,
-        location=plan.zone or plan.region,
-        verdict=plan.verdict.value,
-        deployable=plan.accelerator.deployable,
-        requests_held=None if plan.refused else plan.requests_held,
-        requests_held_band=None if held is None else BandData.model_validate(exact_band(held)),
-        kv_tokens=None if plan.refused else plan.capacity.tokens,
-        kv_tokens_band=None if tokens is None else BandData.model_validate(exact_band(tokens)),
-        usd_per_hour=exact(plan.cost.usd_per_hour),
-    )

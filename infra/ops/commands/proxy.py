@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import sys
 
 from infra.google.identity_tokens import expiry
@@ -21,7 +20,6 @@ PORT = 8000
 def serve_proxy(stack: str | None, url: str | None, *, port: int = PORT) -> None:
     """Serve until Ctrl-C. Raises Gemma4Error where the port cannot be had, or no token can be made."""
     endpoint = find_endpoint(stack, url)
-    gc.enable()  # a command that ends soon runs without; this one does not
     answered = asyncio.run(
         serve_until_told(
             endpoint.url,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import time
 from collections.abc import Callable
@@ -35,7 +34,6 @@ def watch(
         # A redirected stdout would stand between the console and the terminal, and spell out what steers it.
         screen = Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
     members = MemberReadings.of(endpoint, clock=clock, wall=wall)
-    gc.enable()  # a command that ends soon runs without; this one does not
     try:
         with screen or nullcontext():
             read_all(members)  # to compare the first one shown with

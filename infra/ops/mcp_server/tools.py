@@ -18,7 +18,7 @@ class Tool:
     command: str
     """Its words, e.g. `tpu ended`."""
     answer: str
-    """Module and name of the function that answers, e.g. infra.ops.commands.plan:plan_answer."""
+    """Module and name of the function that answers, e.g. infra.ops.commands.plan_screen:plan_answer."""
     applies: str = ""
     """The parameter that makes the answer a deed; empty of a question."""
     defaults: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
@@ -41,14 +41,13 @@ class Tool:
 
 
 TOOLS = (
-    Tool("plan", "infra.ops.commands.plan:plan_answer"),
-    Tool("stacks", "infra.ops.commands.plan:stacks_answer"),
+    Tool("plan", "infra.ops.commands.plan_screen:plan_answer"),
+    Tool("stacks", "infra.ops.commands.stack_list:stacks_answer"),
     Tool("models", "infra.ops.commands.catalog_lists:models_answer"),
     Tool("machines", "infra.ops.commands.catalog_lists:machines_answer"),
     Tool("explain", "infra.ops.commands.explain:explain_answer"),
     Tool("recommend", "infra.ops.commands.recommend:recommend_answer", defaults=MappingProxyType({"top": 3})),
     Tool("preflight", "infra.ops.commands.preflight:preflight_answer"),
-    Tool("ask", "infra.ops.conversation.ask:ask_answer", defaults=MappingProxyType({"max_tokens": 1024})),
     Tool("zones", "infra.ops.tpu.tpu_commands:zones_answer"),
     Tool("status", "infra.ops.commands.status:status_answer"),
     Tool("check", "infra.ops.commands.check_again:check_answer"),
@@ -57,7 +56,7 @@ TOOLS = (
     Tool("cost", "infra.ops.commands.cost_so_far:cost_answer"),
     Tool("logs", "infra.ops.commands.logs:logs_answer", defaults=MappingProxyType({"errors": True, "limit": 20})),
     Tool("diagnose", "infra.ops.commands.diagnose:diagnose_answer"),
-    Tool("ask", "infra.ops.conversation.ask:ask_answer"),
+    Tool("ask", "infra.ops.conversation.ask:ask_answer", defaults=MappingProxyType({"max_tokens": 1024})),
     Tool("evaluate", "infra.ops.evaluations.evaluate:evaluation_answer"),
     Tool("bench compare", "infra.ops.commands.bench_compare:compare_answer"),
     Tool("pause", "infra.ops.changing.pause:pause_answer", applies="yes"),

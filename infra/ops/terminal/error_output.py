@@ -75,7 +75,7 @@ def misused(error: TyperException, words: Sequence[str]) -> int:
         print(f"{context.get_usage()}\nTry '{context.command_path} -h' for help.\n", file=sys.stderr)
     print(f"Error: {fault}", file=sys.stderr)
     if fault.key == "stack":
-        from infra.ops.commands.plan import show_stacks
+        from infra.ops.commands.stack_list import show_stacks
 
         with redirect_stdout(sys.stderr), suppress(Gemma4Error):
             show_stacks(as_json=False)
