@@ -62,7 +62,7 @@ class TestAFaultThatIsNobodysSettings:
         def fail(**_: object) -> None:
             raise GoogleError("run.googleapis.com did not answer; try again.", status=503)
 
-        monkeypatch.setattr("infra.ops.commands.plan.show_stacks", fail)
+        monkeypatch.setattr("infra.ops.commands.stack_list.show_stacks", fail)
         answer = gemma4("stacks")
         assert (answer.code, answer.err) == (1, "failed: run.googleapis.com did not answer; try again.\n")
 
