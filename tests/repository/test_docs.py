@@ -77,8 +77,9 @@ COMMANDS = commands()
 
 
 def named(words: list[str]) -> tuple[str, ...] | None:
-    """The command that words begin with."""
-    return next((known for known in COMMANDS if tuple(words[: len(known)]) == known), None)
+    """The command that words begin with; `bench` without a further word of its own means `bench run`."""
+    found = next((known for known in COMMANDS if tuple(words[: len(known)]) == known), None)
+    return ("bench", "run") if found is None and words[:1] == ["bench"] else found
 
 
 OFFLINE = ("plan", "stacks", "recommend", "explain", "models", "machines", "--version")
