@@ -43,7 +43,7 @@ def slices(stack: Engine) -> Engine:
 def outputs_of(stack: Engine, kind: str, slice_name: str = "blue") -> dict[str, Any]:
     """Outputs of a slice's resource as the stack's state has them."""
     resources = stack.state()["deployment"]["resources"]
-    (found,) = [one for one in resources if one["type"].endswith(f":{kind}") and f"slice-{slice_name}" in one["urn"]]
+    (found,) = [one for one in resources if one["type"].endswith(f":{kind}") and f"{slice_name}" in one["urn"]]
     outputs: dict[str, Any] = found["outputs"]
     return outputs
 
@@ -123,6 +123,31 @@ def test_the_whole_life(stack: Engine, google: FakeGoogle, server: FakeVllm) -> 
     stack.destroy()
     assert held.used == 2
     assert google.leftovers() == []
+
+
+def test_a_pause_gives_the_slice_back_and_keeps_the_rest_and_a_change_keeps_what_it_replaced(
+    stack: Engine, google: FakeGoogle, server: FakeVllm
+) -> None:
+    serve(server, google, stack)
+    stack.up()
+    before = server.spec_hash
+    stack.configure({"gemma4:serving": {"maxModelLen": 4096}})
+    serve(server, google, stack)
+    stack.up()
+    kept = outputs_of(stack, "ServingSpec", "blue-spec")["previous"]
+    assert before in kept["gemma4-spec"]
+
+    stack.configure({"gemma4:paused": True})
+    paused = stack.up()
+    assert google.tpu.resources == {}, paused.output
+    assert stack.outputs()["url"] == server.url
+    assert any(name.endswith("/services/gemma4-v6e4") for name in google.run.resources)
+    assert set(stack.up().summary) == {"unchanged"}
+
+    stack.configure({"gemma4:paused": None})
+    resumed = stack.up()
+    assert list(google.tpu.resources) == [f"{PLACE}/{BLUE}"], resumed.output
+    assert set(stack.up().summary) == {"unchanged"}
 
 
 def test_capacity_is_looked_for_elsewhere_and_back_again(stack: Engine, google: FakeGoogle, server: FakeVllm) -> None:
