@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,11 @@ import pytest
 from hypothesis import settings
 
 from tests.fakes.tpu_machine import TpuMachine
+
+# A shell in the background, nohup or a CI runner may start the tests with these ignored, which every process that a test starts
+# would inherit; tests of Ctrl-C would then wait for ever.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 settings.register_profile("gemma4", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("gemma4")

@@ -268,11 +268,13 @@ def _environment(token: str | None, folder: Path) -> dict[str, str]:
 @contextmanager
 def _ended_as_by_ctrl_c() -> Iterator[None]:
     """Take a request to end, or a closed terminal, for Ctrl-C: else aiperf, which has a group of its own, would go on to load
-    the server with nobody left to read it. Only the main thread can; elsewhere nothing changes."""
+    the server with nobody left to read it. What nohup lets a command ignore stays ignored. Only the main thread can; elsewhere
+    nothing changes."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, signal.default_int_handler) for number in _ENDS}
+    heard = [number for number in _ENDS if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, signal.default_int_handler) for number in heard}
     try:
         yield
     finally:
