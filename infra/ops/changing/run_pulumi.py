@@ -21,10 +21,9 @@ def run_pulumi(commands: Sequence[Words], root: Path) -> None:
         raise Gemma4Error("the Pulumi CLI is not on the PATH, so nothing was changed; install it.")
     for place, command in enumerate(commands):
         print(f"$ {spelled(command)}", file=sys.stderr, flush=True)
-        try:
-            code = subprocess.run([*command], cwd=root, stdout=_errors(), check=False).returncode  # noqa: S603
-        except KeyboardInterrupt:  # Pulumi has got it too, and has ended what it was at
-            raise Gemma4Error(f"interrupted; go on with: {_left(commands[place:])}") from None
+        code, interrupted = _ended(command, root)
+        if interrupted:
+            raise Gemma4Error(f"interrupted; go on with: {_left(commands[place:])}")
         if code:
             raise Gemma4Error(
                 f"{spelled(command)} ended with {code}; when it is mended, go on with: {_left(commands[place:])}"
@@ -34,6 +33,18 @@ def run_pulumi(commands: Sequence[Words], root: Path) -> None:
 def spelled(command: Words) -> str:
     """Return a command as a shell takes it."""
     return shlex.join(command)
+
+
+def _ended(command: Words, root: Path) -> tuple[int, bool]:
+    """Return the exit code of a command, and whether Ctrl-C was typed meanwhile. Pulumi gets Ctrl-C too, ends what it is at
+    and gives back the stack's lock: it is waited for, where `subprocess.run` would kill it a quarter of a second later."""
+    interrupted = False
+    with subprocess.Popen([*command], cwd=root, stdout=_errors()) as process:  # noqa: S603
+        while True:
+            try:
+                return process.wait(), interrupted
+            except KeyboardInterrupt:
+                interrupted = True
 
 
 def _left(commands: Sequence[Words]) -> str:

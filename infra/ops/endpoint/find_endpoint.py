@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from infra.errors import Gemma4Error, SettingsError
 from infra.google.gcp_settings import GcpSettings
@@ -68,12 +68,28 @@ def _of_stack(stack: str) -> Endpoint:
 
 
 def _of_url(url: str) -> Endpoint:
-    address = urlsplit(url if "://" in url else f"http://{url}")
-    if address.scheme not in ("http", "https") or not address.hostname:
+    address = _address(url)
+    if address is None:
         fix = "Write one like https://….run.app or http://127.0.0.1:8000."
         raise SettingsError.of("--url", f"{printable(url)} is not the URL of a server.", "Nobody would be asked.", fix)
-    base = f"{address.scheme}://{address.netloc}{address.path.rstrip('/').removesuffix('/v1')}"
-    return Endpoint(url=base, members=(Member("", ""),), tokens=_tokens_for(address.hostname, base))
+    if address.username is not None:
+        fix = f"Leave it out, and set {API_KEY} where the server asks for a key."
+        raise SettingsError.of("--url", "holds a user name or password.", "It would be printed and stored.", fix)
+    host = str(address.hostname)
+    # Cloud Run answers plain HTTP with a redirect only: by then the token has been sent for everybody to read.
+    scheme = "https" if host.endswith(_CLOUD_RUN) else address.scheme
+    base = f"{scheme}://{address.netloc}{address.path.rstrip('/').removesuffix('/v1')}"
+    return Endpoint(url=base, members=(Member("", ""),), tokens=_tokens_for(host, base))
+
+
+def _address(url: str) -> SplitResult | None:
+    """Return the parts of a URL, http where it says no scheme; None where no server can be at it."""
+    try:
+        address = urlsplit(url if "://" in url else f"http://{url}")
+        known = address.scheme in ("http", "https") and bool(address.hostname) and address.port != 0
+    except ValueError:  # a bracket that does not close, a port beyond 65535
+        return None
+    return address if known else None
 
 
 def _tokens_for(host: str, base: str) -> TokenSource | None:

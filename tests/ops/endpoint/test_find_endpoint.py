@@ -95,3 +95,22 @@ def test_exactly_one_of_both_is_needed() -> None:
         find_endpoint("l4", "http://127.0.0.1:8000")
     with pytest.raises(SettingsError, match="is missing, and so is --url"):
         find_endpoint(None)
+
+
+@pytest.mark.parametrize("typed", ["x.run.app", "http://x.run.app", "https://x.run.app/v1"])
+def test_a_token_never_goes_to_cloud_run_in_clear_text(typed: str) -> None:
+    found = find_endpoint(None, typed)
+    assert found.url == "https://x.run.app"
+    assert found.tokens
+
+
+@pytest.mark.parametrize("typed", ["http://[::1", "http://host:99999", "host:0"])
+def test_a_url_that_no_server_can_have_is_bad_input(typed: str) -> None:
+    with pytest.raises(SettingsError, match="is not the URL of a server"):
+        find_endpoint(None, typed)
+
+
+def test_a_password_in_a_url_is_refused_and_not_repeated() -> None:
+    with pytest.raises(SettingsError, match="--url: holds a user name or password") as caught:
+        find_endpoint(None, "https://me:hunter2@host")
+    assert "hunter2" not in str(caught.value)
