@@ -13,8 +13,6 @@ from infra.google.gcp_settings import Api
 from infra.google.session import GoogleSession
 from infra.redaction import without_secrets
 
-ERRORS = ("ERROR", "CRITICAL", "ALERT", "EMERGENCY")
-"""Severities of what failed."""
 _LOUD = r"\b(?:ERROR|CRITICAL|FATAL)\b|\b\w*(?:Error|Exception): |Traceback \(most recent call last\)"
 """What a server's line of an error holds. Servers print without severities, so most of their errors have none."""
 _PAGE = 500
@@ -213,9 +211,8 @@ def _told(entry: Mapping[str, Any]) -> str:
     said: Mapping[str, Any] = entry.get("httpRequest") or {}
     if not said.get("requestMethod"):
         return _text(entry)
-    path = re.sub(r"^https?://[^/]+", "", str(said.get("requestUrl", ""))).partition("?")[
-        0
-    ]  # a query may hold a secret
+    address, _, _ = str(said.get("requestUrl", "")).partition("?")  # a query may hold a secret
+    path = re.sub(r"^https?://[^/]+", "", address)
     request = " ".join(str(said[key]) for key in ("status", "latency") if key in said)
     message = _text(entry) if entry.get("textPayload") or entry.get("jsonPayload", {}).get("message") else ""
     return ": ".join(filter(None, (f"{said['requestMethod']} {path} {request}".rstrip(), message)))

@@ -181,7 +181,7 @@ class TestWhatIf:
         assert answer.code == 0
         assert answer.out.startswith("l4 is not deployed, so it costs nothing now")
 
-    @pytest.mark.parametrize("month", ["2026-13", "November", "2999-01"])
+    @pytest.mark.parametrize("month", ["2026-13", "November", "2999-01", "0000-01"])
     def test_a_month_that_is_none_or_has_not_begun_is_a_clean_error(
         self, l4: OperatedStack, gemma4: Command, month: str
     ) -> None:

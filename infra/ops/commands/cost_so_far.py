@@ -30,7 +30,7 @@ from infra.planning.units import Band, read_duration, read_predicted, read_usd
 
 DAYS = 30.4
 """Days of a month in a what-if: a twelfth of a year."""
-_MONTH = re.compile(r"(\d{4})-(0[1-9]|1[0-2])")
+_MONTH = re.compile(r"([1-9]\d{3})-(0[1-9]|1[0-2])")
 
 
 def cost_answer(stack: str, hours_a_day: float = 8, month: str | None = None) -> CostAnswer:

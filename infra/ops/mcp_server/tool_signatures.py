@@ -1,4 +1,4 @@
-"""Gives a tool the parameters of the function that answers it, with the words of the command's own help."""
+"""Gives a tool the parameters of the function that answers it, with the words and the limits of the command's own options."""
 
 from __future__ import annotations
 
@@ -22,13 +22,18 @@ def parameters(tool: Tool) -> Iterator[inspect.Parameter]:
     """Yield the parameters of the function that answers, as keywords, but for the one that makes the answer a deed and for
     what is not the command's own, such as a function that shows progress."""
     hints = get_type_hints(tool.function)
-    helps = {one.name: getattr(one, "help", "") or "" for one in _command(tool).params}
+    options = {one.name: one for one in _command(tool).params}
     for name, parameter in inspect.signature(tool.function).parameters.items():
-        if name in helps and name != tool.applies:
+        if (option := options.get(name)) and name != tool.applies:
+            said = Field(
+                description=getattr(option, "help", "") or "",
+                ge=getattr(option, "min", None),
+                le=getattr(option, "max", None),
+            )
             yield parameter.replace(
                 kind=inspect.Parameter.KEYWORD_ONLY,
                 default=tool.defaults.get(name, parameter.default),
-                annotation=Annotated[hints[name], Field(description=helps[name])],
+                annotation=Annotated[hints[name], said],
             )
 
 

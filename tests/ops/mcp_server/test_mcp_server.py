@@ -85,6 +85,10 @@ class TestAClient:
     def test_gets_a_user_s_fault_as_the_sentence_that_a_user_reads(self) -> None:
         assert call("plan", stack="l5") == (True, _anything("there is no stack file Pulumi.l5.yaml"))
 
+    @pytest.mark.parametrize(("name", "beyond"), [("logs", {"limit": 0}), ("cost", {"hours_a_day": 25})])
+    def test_is_held_to_the_limits_of_the_command_s_options(self, name: str, beyond: dict[str, Any]) -> None:
+        assert call(name, stack="l4", **beyond) == (True, _anything(f"{next(iter(beyond))}\n  Input should be"))
+
     def test_gets_an_unexpected_fault_without_a_traceback(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(tools, "import_module", lambda _: (_ for _ in ()).throw(ZeroDivisionError("by nought")))
         server = Tool("stacks", "a:b")
