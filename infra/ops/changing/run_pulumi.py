@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from infra.errors import Gemma4Error
@@ -38,13 +41,23 @@ def spelled(command: Words) -> str:
 def _ended(command: Words, root: Path) -> tuple[int, bool]:
     """Return the exit code of a command, and whether Ctrl-C was typed meanwhile. Pulumi gets Ctrl-C too, ends what it is at
     and gives back the stack's lock: it is waited for, where `subprocess.run` would kill it a quarter of a second later."""
-    interrupted = False
-    with subprocess.Popen([*command], cwd=root, stdout=_errors()) as process:  # noqa: S603
-        while True:
-            try:
-                return process.wait(), interrupted
-            except KeyboardInterrupt:
-                interrupted = True
+    typed = threading.Event()
+    with _ctrl_c_noted(typed):
+        code = subprocess.run([*command], cwd=root, stdout=_errors(), check=False).returncode  # noqa: S603
+    return code, typed.is_set()
+
+
+@contextmanager
+def _ctrl_c_noted(typed: threading.Event) -> Iterator[None]:
+    """Set `typed` at Ctrl-C, and nothing else. Only the main thread hears of it; elsewhere nothing changes."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, lambda *_: typed.set())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _left(commands: Sequence[Words]) -> str:

@@ -118,7 +118,7 @@ def test_without_the_cli_nothing_is_changed(monkeypatch: pytest.MonkeyPatch, tmp
 def test_ctrl_c_waits_until_pulumi_has_ended_by_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Killed, it would leave the stack locked."""
     cli, unlocked = tmp_path / "pulumi", tmp_path / "unlocked"
-    cli.write_text(f"#!/bin/sh\ntrap '' INT\nkill -INT $PPID\nsleep 1\ntouch {unlocked}\nexit 255\n")
+    cli.write_text(f"#!/bin/sh\ntrap '' INT\nkill -INT $PPID\nsleep 0.6\ntouch {unlocked}\nexit 255\n")
     cli.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     with pytest.raises(Gemma4Error, match="interrupted; go on with: pulumi up"):
