@@ -16,6 +16,7 @@ from infra.benchmark.grid import SHORT_ANSWER
 from infra.benchmark.stored_run import Cell, Repeat, RunSettings, Shape
 from infra.benchmark.summary import summary_of
 from infra.errors import Gemma4Error, ServingError
+from infra.google.times import moment
 from infra.serving.load import ServerLoad, Span
 from infra.serving.metrics import Metrics
 
@@ -61,11 +62,6 @@ def warmup_of(settings: RunSettings, shape: Shape) -> int:
     return shape.concurrency if settings.warmup_requests is None else settings.warmup_requests
 
 
-def rfc3339(moment: datetime) -> str:
-    """Return a moment as all files here have it, in UTC to a second."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def measure_repeat(rig: Rig, settings: RunSettings, shape: Shape, turn: str) -> Repeat:
     """Measure a cell once. `turn` names this repeat among all, so that its prompts are its own.
 
@@ -73,7 +69,7 @@ def measure_repeat(rig: Rig, settings: RunSettings, shape: Shape, turn: str) -> 
     """
     requests, warmup = requests_of(settings, shape), warmup_of(settings, shape)
     bodies = tuple(rig.bodies(shape, warmup=warmup, requests=requests, turn=turn))
-    started_at, began = rfc3339(rig.now()), rig.clock()
+    started_at, began = moment(rig.now().timestamp()), rig.clock()
     before = _read(rig)
     recorded = rig.send(Load(rig.url, rig.model, bodies, warmup, shape.concurrency))
     counters = _Counters.between(before, _read(rig), rig.clock() - began)

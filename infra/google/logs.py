@@ -6,11 +6,11 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from infra.google.gcp_settings import Api
 from infra.google.session import GoogleSession
+from infra.google.times import moment_ms
 from infra.redaction import without_secrets
 
 _LOUD = r"\b(?:ERROR|CRITICAL|FATAL)\b|\b\w*(?:Error|Exception): |Traceback \(most recent call last\)"
@@ -153,7 +153,7 @@ class LogFollower:
         """Return the entries that were not read before, oldest first. Raises GoogleError; the next call reads them then."""
         now = self._session.clock()
         back_s = _LATEST_S if self._looks % _LATE_EVERY == 0 else _OVERLAP_S
-        since = rfc3339(max(self._since_s, self._asked_at - back_s))
+        since = moment_ms(max(self._since_s, self._asked_at - back_s))
         fresh: list[LogEntry] = []
         page_token = ""
         while True:
@@ -178,11 +178,6 @@ def last_lines(session: GoogleSession, source: LogSource, *, limit: int = 20, si
     answer = _list(session, source.query(since), _NEWEST_FIRST, limit, "")
     lines = (_text(entry) for entry in reversed(answer.get("entries", ())))
     return tuple(without_secrets(line) for line in lines if line)
-
-
-def rfc3339(seconds_since_1970: float) -> str:
-    """Return a moment as Cloud Logging compares it: in UTC, to the millisecond."""
-    return datetime.fromtimestamp(seconds_since_1970, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _list(session: GoogleSession, query: str, order: str, limit: int, page_token: str) -> dict[str, Any]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from infra.errors import GoogleError
 from infra.google.cloud_run import CloudRun
 from infra.google.logs import LogSource, last_lines
 from infra.google.session import GoogleSession
+from infra.google.times import moment
 from infra.serving.server_errors import sentence
 
 _LOG_LINES = 15
@@ -34,7 +34,7 @@ def _supervisor_errors(session: GoogleSession, source: LogSource) -> Sequence[st
 
     The supervisor starts the server again, and the hundreds of lines of that start would hide why the last one ended.
     """
-    since = datetime.fromtimestamp(session.clock() - _RECENT_S, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    since = moment(session.clock() - _RECENT_S)
     errors = last_lines(session, replace(source, payload={"event": "trouble"}), limit=2, since=since)
     return [line for text in errors for line in text.splitlines()]
 

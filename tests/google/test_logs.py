@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from infra.errors import GoogleError
-from infra.google.logs import LogFollower, LogQuery, LogSource, newest_entries, rfc3339
+from infra.google.logs import LogFollower, LogQuery, LogSource, newest_entries
+from infra.google.times import moment_ms
 from tests.fakes.google import FakeGoogle
 from tests.fakes.google.client import START, FakeTime, session
 
@@ -24,7 +25,7 @@ def write(fake: FakeGoogle, text: str, at_s: float = 0.0, *, on: str = "service"
     resource, labels = ("cloud_run_revision", SERVICE) if on == "service" else ("generic_node", SLICE)
     payload = {"jsonPayload": {"message": text}} if on == "slice" else {}
     fake.logging.add(
-        "" if on == "slice" else text, resource, labels, timestamp=rfc3339(START + at_s), **payload, **fields
+        "" if on == "slice" else text, resource, labels, timestamp=moment_ms(START + at_s), **payload, **fields
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.google.logs import rfc3339
+from infra.google.times import moment_ms
 from infra.google.tpu_types import SliceRequest, queued_resource_body
 from infra.google.tpu_zone import TpuZone
 from infra.ops.cli import run
@@ -357,6 +357,6 @@ class TestBadInput:
 
 def test_an_entry_of_another_time_is_not_asked_for(fake: FakeGoogle, clock: Clock, capsys: Capture) -> None:
     where = {"service_name": "gemma4-l4", "location": "us-east4"}
-    fake.logging.add(TOO_SMALL, "cloud_run_revision", where, timestamp=rfc3339(clock.now - 7200))
+    fake.logging.add(TOO_SMALL, "cloud_run_revision", where, timestamp=moment_ms(clock.now - 7200))
     assert "kv-cache-too-small" not in ids(answer(capsys, "diagnose", "l4", code=1))
     assert "kv-cache-too-small" in ids(answer(capsys, "diagnose", "l4", "--since", "3h", code=1))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.google.logs import rfc3339
+from infra.google.times import moment_ms
 from infra.ops.cli import run
 from infra.ops.commands import logs
 from tests.fakes.google import FakeGoogle
@@ -52,7 +52,7 @@ def _project(fake: FakeGoogle, time: FakeTime, tmp_path: Path, monkeypatch: pyte
 def write(fake: FakeGoogle, text: str, before_s: float = 10.0, **labels: str) -> None:
     """Write an entry of the service of `l4` that is so old."""
     where = {**RUN_SERVICE, "revision_name": "gemma4-l4-00001"} | labels
-    fake.logging.add(text, "cloud_run_revision", where, timestamp=rfc3339(START - before_s))
+    fake.logging.add(text, "cloud_run_revision", where, timestamp=moment_ms(START - before_s))
 
 
 class TestWhatIsShown:
@@ -66,7 +66,7 @@ class TestWhatIsShown:
         )
 
     def test_of_a_stack_of_slices_are_gateway_slices_and_weights(self, fake: FakeGoogle, capsys: Capture) -> None:
-        stamp = rfc3339(START - 5)
+        stamp = moment_ms(START - 5)
         gateway = {"service_name": "gemma4-v6e4", "location": "us-east5"}
         node = {"namespace": "gemma4", "node_id": "gemma4-v6e4-blue", "location": "us-east5-a"}
         job = {"job_name": "gemma4-v6e4-stage", "location": "us-east5"}

@@ -8,17 +8,18 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from infra.benchmark import aiperf
 from infra.benchmark.forecast import Outlook, outlook, predicted_seconds, usual_seconds
 from infra.benchmark.grid import scaling_note
-from infra.benchmark.measure_cells import Limits, Rig, measure_repeat, measured_cell, rfc3339, skipped_cell
+from infra.benchmark.measure_cells import Limits, Rig, measure_repeat, measured_cell, skipped_cell
 from infra.benchmark.random_prompts import PromptMaker, count_words
 from infra.benchmark.roofline import most_tokens_per_second
 from infra.benchmark.stored_run import BenchmarkRun, Cell, Repeat, Shape, store
 from infra.errors import Fault, RefusedError
+from infra.google.times import moment
 from infra.ops.benchmarking.bench_target import BenchTarget
 from infra.ops.terminal.progress import waiting
 from infra.planning.units import Band, counted, read_duration, read_minutes, read_predicted, read_usd
@@ -180,7 +181,7 @@ class BenchRun:
         self._keep(complete=False)
 
     def _keep(self, *, complete: bool) -> None:
-        self.run = self.run.model_copy(update={"complete": complete, "ended_at": rfc3339(datetime.now(UTC))})
+        self.run = self.run.model_copy(update={"complete": complete, "ended_at": moment(time.time())})
         store(self.run, self.file)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from infra.errors import Gemma4Error, GoogleError, SettingsError
 from infra.google.cloud_run import CloudRun, Revision, Service
 from infra.google.session import GoogleSession
+from infra.google.times import read_moment
 from infra.ops.changing.way_back import WayBack
 from infra.ops.endpoint.endpoint import Endpoint
 from infra.ops.terminal.progress import waiting
@@ -35,7 +36,7 @@ def ways_back(
         member=endpoint.members[0],
         now=now,
         to=chosen.name,
-        effect=f"{chosen.name} of {chosen.created[:16].replace('T', ' ')} UTC gets all requests; its first instance has to "
+        effect=f"{chosen.name} of {read_moment(chosen.created)} gets all requests; its first instance has to "
         f"start, {start} as planned now. `pulumi up` leaves that choice alone.",
         expected=command_expectation(chosen.words, ready_timeout_s=plan.ready_timeout_s),
         then=f"pulumi up -s {plan.stack} && gemma4 rollback {plan.stack} --newest",

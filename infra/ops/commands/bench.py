@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import secrets
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
 from infra.benchmark import aiperf
-from infra.benchmark.measure_cells import rfc3339
 from infra.benchmark.stored_run import BenchmarkRun, RunSettings, Target, Versions, load
 from infra.errors import Gemma4Error, SettingsError
+from infra.google.times import moment
 from infra.ops.answers.answer_base import print_answer
 from infra.ops.answers.benchmark_answers import BenchAnswer, bench_answer_of
 from infra.ops.benchmarking.bench_grid import GridOptions
@@ -67,7 +68,7 @@ def bench_answer(
         say(f"note: {target.note}")
     if begun is not None:
         _same_server(begun, target)
-        bench = BenchRun(target, executable, begun, Path(resume or ""), salt=rfc3339(datetime.now(UTC)))
+        bench = BenchRun(target, executable, begun, Path(resume or ""), salt=moment(time.time()))
     else:
         begun = _begin(target, options, executable, prefix_cache, requests, warmup, repeats, seed)
         file = project_root() / FOLDER / f"{begun.id}.json" if save is None else Path(save)
@@ -138,8 +139,8 @@ def _begin(
     now, stack = datetime.now(UTC), target.endpoint.planned.file.stack if target.endpoint.planned else None
     return BenchmarkRun(
         id=f"{now:%Y%m%dT%H%M%SZ}-{stack or target.model.rsplit('/', 1)[-1]}",
-        started_at=rfc3339(now),
-        ended_at=rfc3339(now),
+        started_at=moment(now.timestamp()),
+        ended_at=moment(now.timestamp()),
         complete=False,
         target=Target(
             stack=stack,

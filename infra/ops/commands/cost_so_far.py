@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from infra.catalog import catalog
 from infra.errors import Gemma4Error, GoogleError, SettingsError
 from infra.google.session import GoogleSession
-from infra.google.times import moment, timestamp_s
+from infra.google.times import moment, read_moment, timestamp_s
 from infra.ops.answers.answer_base import print_answer
 from infra.ops.answers.cost_answers import CostAnswer, CostRow, HoursRow, ListPriceRow
 from infra.ops.answers.status_answers import CostSinceRow
@@ -100,7 +100,7 @@ def usd_per_month(plan: Plan, hours_a_day: float) -> float:
 
 def cost_lines(answer: CostAnswer) -> Iterator[RenderableType]:
     """Yield an answer in lines for a terminal."""
-    when = f"{answer.until[:10]} {answer.until[11:16]} UTC"
+    when = read_moment(answer.until)
     if answer.rows:
         yield f"{answer.stack} in {answer.month}, until {when}, by running time at list prices"
         yield _table(answer)
@@ -108,7 +108,7 @@ def cost_lines(answer: CostAnswer) -> Iterator[RenderableType]:
     elif answer.deployed is False:
         yield f"{answer.stack} is not deployed, so it costs nothing now"
     if (since := answer.since_up) and since.usd_least is not None and since.usd_most is not None:
-        began = f"{since.since[:10]} {since.since[11:16]} UTC"
+        began = read_moment(since.since)
         yield f"since the last up ({began}), storage left out: {usd_words(since.usd_least, since.usd_most)}"
     idle = read_usd(answer.usd_per_month_idle)
     yield f"planned: {read_usd(answer.usd_per_hour)} an hour for one that runs, {idle} a month idle"

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from rich.console import RenderableType
 
 from infra.errors import Gemma4Error, GoogleError, SettingsError
-from infra.google.logs import rfc3339
+from infra.google.times import moment_ms
 from infra.ops.answers.answer_base import print_answer
 from infra.ops.answers.diagnosis_answers import DiagnosisAnswer, FindingRow, LookRow, ModelSummary
 from infra.ops.diagnosing.findings import Diagnosis, Look
@@ -118,7 +118,7 @@ def _look_at_stack(diagnosis: Diagnosis, planned: Planned, since: str) -> Endpoi
     if plan.platform.diagnosis:
         importlib.import_module(plan.platform.diagnosis).look_at(diagnosis, session, plan)
     now = session.clock()
-    counts = look_at_logs(diagnosis, session, log_sources(plan), since=rfc3339(now - seconds))
+    counts = look_at_logs(diagnosis, session, log_sources(plan), since=moment_ms(now - seconds))
     try:
         endpoint = find_endpoint(plan.stack)
     except GoogleError as error:

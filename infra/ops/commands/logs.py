@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 
 from infra.errors import GoogleError, SettingsError
 from infra.google.api_errors import is_transient
-from infra.google.logs import LogEntry, LogFollower, LogQuery, newest_entries, rfc3339
+from infra.google.logs import LogEntry, LogFollower, LogQuery, newest_entries
 from infra.google.session import GoogleSession
+from infra.google.times import moment_ms
 from infra.ops.answers.answer_base import print_answer
 from infra.ops.answers.log_answers import LogLine, Logs
 from infra.ops.google_access import stack_session
@@ -38,8 +39,8 @@ def logs_answer(
     """Return the newest entries of a stack's log. Raises SettingsError, and GoogleError where Google does not hand it out."""
     session, query, since_s = _asked(stack, url, since, errors, slice_name, revision)
     with waiting("reading the log"):
-        found, older = newest_entries(session, query, since=rfc3339(since_s), limit=min(limit, MOST))
-    return Logs(stack=stack or "", since=rfc3339(since_s), older=older, entries=[_line(entry) for entry in found])
+        found, older = newest_entries(session, query, since=moment_ms(since_s), limit=min(limit, MOST))
+    return Logs(stack=stack or "", since=moment_ms(since_s), older=older, entries=[_line(entry) for entry in found])
 
 
 def show_logs(

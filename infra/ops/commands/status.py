@@ -10,7 +10,7 @@ from rich.console import RenderableType
 
 from infra.errors import Gemma4Error, GoogleError, ServingError
 from infra.google.session import GoogleSession
-from infra.google.times import moment, timestamp_s
+from infra.google.times import moment, read_moment, timestamp_s
 from infra.ops.answers.answer_base import print_answer
 from infra.ops.answers.status_answers import CheckRow, CostSinceRow, ServerSaysRow, Status
 from infra.ops.commands.measured_figures import figure_table, figures_of
@@ -238,15 +238,15 @@ def _stack_lines(answer: Status, now: RunningNow, plan: Plan) -> Iterable[Render
 
 def _cost_words(cost: CostSinceRow) -> str:
     if cost.usd_least is None or cost.usd_most is None:
-        return f"since the last up ({_when(cost.since)}) not known"
+        return f"since the last up ({read_moment(cost.since)}) not known"
     ran = read_duration(cost.running_s or 0.0)
     amount = usd_words(cost.usd_least, cost.usd_most)
-    return f"{amount} since the last up ({_when(cost.since)}): {ran} of running, at list prices"
+    return f"{amount} since the last up ({read_moment(cost.since)}): {ran} of running, at list prices"
 
 
 def _check_lines(check: CheckRow, plan: Plan) -> Iterable[RenderableType]:
     """Yield what a check measured beside the prediction. Raises KeyError where another version wrote it."""
-    at = f" of {_when(check.at)}" if check.at else ""
+    at = f" of {read_moment(check.at)}" if check.at else ""
     if "skipped" in check.result:
         yield f"{check.name}{at}: not checked: {check.result['skipped']}"
         return
@@ -255,7 +255,3 @@ def _check_lines(check: CheckRow, plan: Plan) -> Iterable[RenderableType]:
     planned = plan.server.image_version or "whatever the image holds"
     yield f"  vLLM {check.result['vllm_version']}, planned {planned}"
     yield from (labelled([("  note", note)], 6) for note in check.result["notes"])
-
-
-def _when(at: str) -> str:
-    return f"{at[:10]} {at[11:16]} UTC" if len(at) > 16 else at

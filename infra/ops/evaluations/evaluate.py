@@ -10,6 +10,7 @@ from pathlib import Path
 
 from infra.benchmark.stored_run import Target
 from infra.errors import ServingError, SettingsError
+from infra.google.times import moment
 from infra.ops.answers.answer_base import print_answer
 from infra.ops.answers.evaluation_answers import EvaluationAnswer, EvaluationChange, KindRow, WrongAnswer
 from infra.ops.endpoint.endpoint import Endpoint
@@ -181,8 +182,8 @@ def _asked(
         items = evaluator.run()
     return StoredEvaluation(
         id=f"{started:%Y%m%dT%H%M%SZ}-{target_name(target)}",
-        started_at=_moment(started),
-        ended_at=_moment(datetime.now(UTC)),
+        started_at=moment(started.timestamp()),
+        ended_at=moment(datetime.now(UTC).timestamp()),
         complete=not evaluator.interrupted,
         task_set=questions.version,
         architecture=plan.model.architecture if plan else architecture_of(served.name),
@@ -289,10 +290,6 @@ def _of(counts: tuple[int, int]) -> str:
 
 def _shortened(text: str) -> str:
     return text if len(text) <= _SAID else f"{text[:_SAID]}…"
-
-
-def _moment(time: datetime) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _vllm_version(client: ServingClient) -> str:

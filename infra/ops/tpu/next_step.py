@@ -4,9 +4,9 @@ person reads and the exit code that a script sees cannot contradict each other."
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from infra.google.logs import LogSource
+from infra.google.times import read_moment
 from infra.google.tpu_types import QueueState
 from infra.ops.tpu.slice_status import SERVING, SliceStatus
 from infra.planning.plan import Plan
@@ -34,14 +34,6 @@ def with_next_step(seen: SliceStatus, plan: Plan) -> SliceStatus:
     serving = seen.supervisor.stage == SERVING
     doing = NOTHING if serving else "it is starting: image, weights and compilation take a while"
     return replace(seen, serving=serving, next=_ahead(seen, plan) or doing)
-
-
-def when(moment: str) -> str:
-    """Return an RFC 3339 moment in words, or `moment` itself where it is not one."""
-    try:
-        return f"{datetime.fromisoformat(moment).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-    except ValueError:
-        return moment
 
 
 def _queue_fault(seen: SliceStatus) -> str:
@@ -107,7 +99,7 @@ def _ahead(seen: SliceStatus, plan: Plan) -> str:
     if seen.supervisor.error:
         return f"the machine {_TROUBLE} {_log_command(seen, plan)}"
     if seen.maintenance:
-        return f"Google announces maintenance for {when(seen.maintenance)}: {_FURTHER_SLICE}"
+        return f"Google announces maintenance for {read_moment(seen.maintenance)}: {_FURTHER_SLICE}"
     if seen.supervisor.maintenance:
         return f"Google announces {seen.supervisor.maintenance}: {_FURTHER_SLICE}"
     if seen.left_s is not None and seen.left_s < _SOON_S:

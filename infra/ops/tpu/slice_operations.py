@@ -10,14 +10,13 @@ from infra.catalog import catalog
 from infra.errors import GoogleError
 from infra.google.monitoring import Monitoring
 from infra.google.session import GoogleSession
-from infra.google.times import timestamp_s
+from infra.google.times import read_moment, timestamp_s
 from infra.ops.answers.slice_answers import OrphanRow
 from infra.ops.answers.status_answers import ServiceRow, SliceNowRow
 from infra.ops.running.platform_operations import PlatformOperations
 from infra.ops.running.running_now import RunningNow
 from infra.ops.running.service_now import read_service, service_lines
 from infra.ops.running.usage import NO_RECORD, Usage, copy_usage
-from infra.ops.tpu.next_step import when
 from infra.ops.tpu.orphans import Orphans, find_orphans
 from infra.ops.tpu.read_slices import slice_statuses
 from infra.ops.tpu.slice_status import SliceStatus
@@ -118,7 +117,7 @@ def _in_a_line(one: SliceStatus) -> str:
     parts = [one.queue, *([f"machine {one.node}"] if one.node else [])]
     parts += [" ".join(filter(None, (one.supervisor.stage, one.supervisor.running)))] if one.supervisor.stage else []
     if one.ends_at and one.left_s is not None:
-        parts.append(f"ends {when(one.ends_at)}, {read_duration(one.left_s)} left")
+        parts.append(f"ends {read_moment(one.ends_at)}, {read_duration(one.left_s)} left")
     return f"{', '.join(parts)}. {'' if one.serving and one.next.startswith('nothing') else one.next}".strip()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rich.console import RenderableType
 
-from infra.ops.tpu.next_step import when
+from infra.google.times import read_moment
 from infra.ops.tpu.orphans import Orphans
 from infra.ops.tpu.slice_status import SliceStatus
 from infra.planning.report.tables import labelled
@@ -20,7 +20,7 @@ def status_lines(one: SliceStatus) -> Iterator[RenderableType]:
     if one.node:
         yield _line("machine", _machine(one))
         if one.maintenance:
-            yield _line("", f"maintenance {when(one.maintenance)}")
+            yield _line("", f"maintenance {read_moment(one.maintenance)}")
     if one.granted:
         yield _line("terms", f"{one.granted}; what was granted counts")
     if one.node:
@@ -50,7 +50,7 @@ def _queue(one: SliceStatus) -> str:
     if one.expires_at:
         verb = "ended" if one.expired else "ends"
         unless = ", if tpu.validUntilDuration was what it is now" if one.expires_guessed else ""
-        queue += f"; the request {verb} {when(one.expires_at)}{unless}"
+        queue += f"; the request {verb} {read_moment(one.expires_at)}{unless}"
     return queue
 
 
@@ -59,7 +59,7 @@ def _machine(one: SliceStatus) -> str:
     parts = [f"{one.node} at {one.address or '?'}", *([health] if health else [])]
     if one.ends_at and one.left_s is not None:
         source = " by its run duration, since Google does not say" if one.ends_guessed else ""
-        parts.append(f"ends {when(one.ends_at)}, {read_duration(one.left_s)} left{source}")
+        parts.append(f"ends {read_moment(one.ends_at)}, {read_duration(one.left_s)} left{source}")
     return "; ".join(parts)
 
 
