@@ -130,8 +130,14 @@ class ServingClient:
         return tuple(ServedModel(str(row.get("id")), row.get("max_model_len")) for row in rows)
 
     def metrics(self) -> Metrics:
-        """Return a reading of /metrics."""
-        return Metrics.parse(self._get("/metrics").text)
+        """Return a reading of /metrics. Raises AnswerError for a page without one metric, be it vLLM's or its process's."""
+        response = self._get("/metrics")
+        if not (metrics := Metrics.parse(response.text)).samples:
+            words = cleaned(response.text)
+            what = f"{self._what('GET', '/metrics')} answered 200, but not with metrics"
+            message = f"{what}: {words or 'an empty body'}. This is not vLLM."
+            raise AnswerError(message, kind=FailureKind.UNREADABLE, status=200, words=words)
+        return metrics
 
     def chat(self, request: ChatRequest) -> ChatAnswer:
         """Return the whole answer at once."""

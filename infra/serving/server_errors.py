@@ -134,10 +134,12 @@ def _meaning(kind: FailureKind, status: int, *, audience: str, token_sent: bool,
             "The service did not accept the identity token: its account needs roles/run.invoker on the service, and its "
             f"audience must be {audience} (the base URL, without a path)."
         )
+    if status in (401, 403) and not token_sent:
+        return "vLLM asks for its own API key, and none was sent: put it into GEMMA4_API_KEY."
     if status in (401, 403):
         return (
-            "vLLM asks for its own API key on the header that the identity token needs: remove api-key from vllmArgs "
-            "and VLLM_API_KEY from serving.env."
+            "vLLM asks for its own API key on the header that the identity token needs: remove `api-key` from vllmArgs "
+            "and VLLM_API_KEY from serving.env. With --url, another key in GEMMA4_API_KEY helps."
         )
     if kind is FailureKind.NOT_FOUND and not own:
         return "Nothing is served at this address: a wrong URL or slice name, or a service with internal ingress."

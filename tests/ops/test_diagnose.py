@@ -30,6 +30,7 @@ from infra.serving.load import ServerLoad
 from infra.serving.metric_signals import signals
 from tests.fakes.google import FakeGoogle
 from tests.fakes.google.client import session
+from tests.fakes.loopback import Loopback
 from tests.fakes.service_stack import ServiceStack
 from tests.fakes.slice_stack import Clock
 from tests.fakes.vllm import FakeVllm
@@ -130,6 +131,14 @@ class TestASavedLog:
         file.write_text(f"{TOO_SMALL}\n{STARTED}\n{TOO_SMALL}\n")
         (now,) = answer(capsys, "diagnose", "--log", str(file), code=1)["findings"]
         assert not now["past"]
+
+    def test_without_a_line_is_not_called_well(self, capsys: Capture, tmp_path: Path) -> None:
+        file = tmp_path / "server.log"
+        file.write_text("\n\n")
+        assert run(["diagnose", "--log", str(file)]) == 1
+        shown = capsys.readouterr().out
+        assert "nothing could be looked at" in shown
+        assert "holds no line" in shown
 
     def test_comes_through_a_pipe_too(self, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(TOO_SMALL.encode() + b"\xff\r\n")))
@@ -277,6 +286,25 @@ class TestAServer:
         found = answer(capsys, "diagnose", "--url", server.url, code=1)
         assert found["findings"] == []
         assert "roles/run.invoker" in troubles(found)["the server"] or "identity token" in troubles(found)["the server"]
+
+    @pytest.mark.parametrize(
+        ("status", "body", "words"),
+        [
+            (200, b"<html>Welcome!</html>", "This is not vLLM"),
+            (404, b"nothing here", "wrong URL"),
+            (401, {"error": "Unauthorized"}, "API key"),
+        ],
+    )
+    def test_that_is_no_vllm_of_ours_is_given_no_cause_of_vllm_s(
+        self, capsys: Capture, status: int, body: object, words: str
+    ) -> None:
+        stranger = Loopback(lambda exchange: exchange.reply(status, body))
+        try:
+            found = answer(capsys, "diagnose", "--url", stranger.url, code=1)
+        finally:
+            stranger.close()
+        assert found["findings"] == []
+        assert words in troubles(found)["the server"]
 
     def test_that_may_sleep_is_not_woken(self, fake: FakeGoogle, server: FakeVllm, clock: Clock, capsys: Capture,
                                          monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip

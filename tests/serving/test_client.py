@@ -148,6 +148,18 @@ class TestRefusals:
         assert words in str(error)
         assert error.status == status
 
+    def test_of_metrics_without_a_metric_say_that_this_is_not_vllm(
+        self, answering: Callable[..., ServingClient]
+    ) -> None:
+        error = failure(answering(lambda exchange: exchange.reply(200, b"<html>Welcome!</html>")).metrics)
+        assert error.kind is FailureKind.UNREADABLE
+        assert "Welcome!" in str(error)
+        assert "This is not vLLM" in str(error)
+
+    def test_of_a_key_that_was_not_sent_name_where_to_put_it(self, answering: Callable[..., ServingClient]) -> None:
+        client = answering(lambda exchange: exchange.reply(401, {"error": "Unauthorized"}), token=None)
+        assert "GEMMA4_API_KEY" in str(failure(client.health))
+
     def test_of_a_request_without_a_token_name_the_missing_sign_in(
         self, answering: Callable[..., ServingClient]
     ) -> None:

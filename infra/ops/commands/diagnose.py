@@ -139,8 +139,10 @@ def _look_at_stack(diagnosis: Diagnosis, planned: Planned, since: str) -> Endpoi
 def _parts(answer: DiagnosisAnswer) -> Iterator[RenderableType]:
     troubles = [look for look in answer.looked if look.trouble]
     now = [one for one in answer.findings if not one.past]
+    looked = [look for look in answer.looked if not look.trouble]
     head = f"{len(now)} found" if now else "nothing found that is wrong now"
-    yield f"{answer.about}: {head}{', and not everything could be looked at' if troubles else ''}"
+    head += ", and not everything could be looked at" if troubles else ""
+    yield f"{answer.about}: {head if looked or now else 'nothing could be looked at'}"
     for number, one in enumerate(answer.findings, start=1):
         yield ""
         yield f"{number}. {one.cause}{' (before its last start)' if one.past else ''}"
@@ -149,9 +151,10 @@ def _parts(answer: DiagnosisAnswer) -> Iterator[RenderableType]:
         yield labelled(
             [(f"   {head}", text) for head, text in rows + ([("see", one.thread)] if one.thread else [])], 10
         )
-    yield ""
-    yield "looked at:"
-    yield labelled([(f"   {look.what}", look.seen) for look in answer.looked if not look.trouble], 32)
+    if looked:
+        yield ""
+        yield "looked at:"
+        yield labelled([(f"   {look.what}", look.seen) for look in looked], 32)
     if troubles:
         yield ""
         yield "could not be looked at:"

@@ -63,7 +63,11 @@ def look_at_file(diagnosis: Diagnosis, name: str) -> None:
             raise SettingsError.of("--log", f"{name!r} cannot be read: {why}.", "Nothing was looked at.", fix) from None
     text = raw.decode("utf-8", errors="replace")
     lines = [Line(line, _stamp(line)) for line in re.split(r"[\r\n]+", text) if line.strip()]
-    _look(diagnosis, "standard input" if name == "-" else name, lines, counted(len(lines), "line"))
+    where = "standard input" if name == "-" else name
+    if not lines:
+        diagnosis.looks.append(Look(where, trouble="it holds no line"))
+        return
+    _look(diagnosis, where, lines, counted(len(lines), "line"))
 
 
 def _look(diagnosis: Diagnosis, where: str, lines: Sequence[Line], seen: str) -> None:

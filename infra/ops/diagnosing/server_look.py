@@ -44,9 +44,9 @@ def _look_at_server(
         sleep(BETWEEN_S)
         now = client.metrics()
     except AnswerError as error:
-        if error.kind is FailureKind.FORBIDDEN:
-            raise
         stage = "ready" if "/health" in str(error) or "/metrics" in str(error) else "chat"
+        if _says_why(error, stage):
+            raise
         diagnosis.looks.append(Look(where, "does not answer as it should"))
         diagnosis.findings.append(of_failure(likely_cause(stage, error), where, Line(str(error))))
         return
@@ -56,6 +56,13 @@ def _look_at_server(
         diagnosis.findings.append(
             of_failure(failure, where, Line(f"{_NAMES[failure.signal]}: {_read(failure.signal, value)}"))
         )
+
+
+def _says_why(error: AnswerError, stage: str) -> bool:
+    """Return whether the answer itself says what is wrong: no right to ask, nothing at this address, or no vLLM there."""
+    if error.kind in (FailureKind.FORBIDDEN, FailureKind.UNREADABLE) or error.status == 401:
+        return True
+    return stage == "ready" and error.kind is FailureKind.NOT_FOUND
 
 
 def _figures(before: Metrics, now: Metrics) -> dict[str, float]:

@@ -6,8 +6,10 @@ only by `gemma4 mcp`: it needs the extra `mcp`.
 
 from __future__ import annotations
 
+import errno
 import inspect
 import json
+import socket
 import sys
 import time
 from collections.abc import Callable
@@ -63,9 +65,21 @@ def serve_stdio(*, allow_changes: bool) -> None:
 
 
 def serve_http(port: int, *, allow_changes: bool) -> None:
-    """Serve clients on this machine over streamable HTTP until Ctrl-C."""
+    """Serve clients on this machine over streamable HTTP until Ctrl-C. Raises Gemma4Error where the port cannot be had."""
+    _must_be_free(port)
     print(f"MCP over HTTP on http://{HOST}:{port}{PATH}, for programs on this machine; Ctrl-C ends it", file=sys.stderr)
     make_server(allow_changes=allow_changes).run("streamable-http", host=HOST, port=port, streamable_http_path=PATH)
+
+
+def _must_be_free(port: int) -> None:
+    """Raise Gemma4Error where the port cannot be listened on, which the SDK says only after it has begun to serve."""
+    with socket.socket() as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind((HOST, port))
+        except OSError as error:
+            why = "something else listens there" if error.errno == errno.EADDRINUSE else error.strerror
+            raise Gemma4Error(f"port {port} of {HOST} cannot be used: {why}. Choose another one with --http.") from None
 
 
 def _function(tool: Tool) -> Callable[..., Any]:

@@ -17,6 +17,7 @@ import pytest
 import typer.main
 from mcp import Client, StdioServerParameters
 
+from infra.errors import Gemma4Error
 from infra.ops.answers.answer_base import JsonAnswer
 from infra.ops.command_line.all_commands import app
 from infra.ops.mcp_server import serve_tools, tools
@@ -163,6 +164,13 @@ class TestTransports:
     def test_standard_input_and_output_carry_nothing_else(self) -> None:
         server = StdioServerParameters(command=sys.executable, args=["-c", _GEMMA4, "mcp"], cwd=str(ROOT))
         assert "plan" in names(server)
+
+    def test_http_on_a_port_in_use_is_one_clean_error(self) -> None:
+        with (
+            socket.create_server(("127.0.0.1", 0)) as taken,
+            pytest.raises(Gemma4Error, match="something else listens"),
+        ):
+            serve_tools.serve_http(taken.getsockname()[1], allow_changes=False)
 
     def test_http_is_bound_to_this_machine(self) -> None:
         with http_server() as port:
