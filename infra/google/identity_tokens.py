@@ -12,6 +12,7 @@ import base64
 import json
 import shutil
 import subprocess
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -45,6 +46,7 @@ class IdentityTokens:
         self._own = own or self._own_identity
         self._gcloud = gcloud or gcloud_token
         self._kept: dict[str, str] = {}
+        self._making = threading.Lock()
         self._refused_since: float | None = None
         """When impersonation was first refused; None before that, and after it has worked."""
         self._refused_at = 0.0
@@ -52,7 +54,12 @@ class IdentityTokens:
         """How the last token was made and what failed before it, in words; empty before the first token."""
 
     def token(self, audience: str) -> str:
-        """Return a token for a base URL, valid for five minutes or more. Raises GoogleError that names the missing role."""
+        """Return a token for a base URL, valid for five minutes or more. Threads take turns: the session behind it is for one
+        at a time. Raises GoogleError that names the missing role."""
+        with self._making:
+            return self._token(audience)
+
+    def _token(self, audience: str) -> str:
         kept = self._kept.get(audience)
         if not kept or expiry(kept) - self._session.clock() <= RENEW_BEFORE_S:
             kept = self._made(audience)

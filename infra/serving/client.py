@@ -7,7 +7,6 @@ before every request and writes it into the Authorization header and nowhere els
 from __future__ import annotations
 
 import copy
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -104,14 +103,13 @@ class ServingClient:
         self.audience = f"{address.scheme}://{address.netloc}"
         self._root = base_url.rstrip("/") + prefix.rstrip("/")
         self._token = token
-        self._token_lock = threading.Lock()
         self._on_token_refused = on_token_refused
         self._timeouts = timeouts or ServingTimeouts()
         self._clock = clock
         self._http: requests.Session | None = None
 
     def twin(self) -> ServingClient:
-        """Return a client of the same server for another thread. Both take turns at asking for a token."""
+        """Return a client of the same server for another thread; both ask the same maker of tokens."""
         other = copy.copy(self)
         other._http = None
         return other
@@ -123,6 +121,13 @@ class ServingClient:
     def version(self) -> str:
         """Return vLLM's version, e.g. 0.32.0."""
         return str(self._get_object("/version").get("version") or "")
+
+    def version_if_said(self) -> str:
+        """Return vLLM's version; empty where the server does not say it."""
+        try:
+            return self.version()
+        except AnswerError:
+            return ""
 
     def models(self) -> tuple[ServedModel, ...]:
         """Return every model name that the server serves; the first one stands in its answers."""
@@ -176,8 +181,7 @@ class ServingClient:
 
         self._http = self._http or requests.Session()
         what = self._what(method, path)
-        with self._token_lock:
-            token = self._token() if self._token else None
+        token = self._token() if self._token else None
         patience_s = self._timeouts.completion_s if body else self._timeouts.question_s
         try:
             with self._http.request(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -58,6 +60,23 @@ def fake(time: FakeTime) -> Iterator[FakeGoogle]:
 def tokens(fake: FakeGoogle, time: FakeTime, **options: object) -> IdentityTokens:
     given: dict[str, object] = {"invoker": INVOKER, "own": unable, "gcloud": unable} | options
     return IdentityTokens(session(fake, time), **given)  # type: ignore[arg-type]
+
+
+def test_threads_that_ask_at_once_get_one_token(fake: FakeGoogle, time: FakeTime) -> None:
+    second, made = threading.Event(), list[str]()
+
+    def own(audience: str) -> str:
+        made.append(audience)
+        if len(made) > 1:
+            second.set()
+        second.wait(0.3)  # long enough for the other thread, were it let in
+        return id_token(audience, "me@b.c", time.clock() + 3600, len(made))
+
+    maker = tokens(fake, time, invoker="", own=own)
+    with ThreadPoolExecutor(2) as pool:
+        one, other = pool.map(maker.token, [URL, URL])
+    assert one == other
+    assert made == [URL]
 
 
 class TestTheOrder:

@@ -16,7 +16,6 @@ from infra.planning.report.data_models import BandData
 from infra.planning.units import read_duration
 from infra.serving.client import ServedModel, ServingClient
 from infra.serving.metrics import Metrics
-from infra.serving.server_errors import AnswerError
 from infra.serving.waking import WAKE_LIMIT_S, until_awake
 
 
@@ -87,7 +86,9 @@ def reach(endpoint: Endpoint, member: Member | None) -> BenchTarget:
             f"another specification is served than the files here plan ({plan.command.spec_hash}): nothing is predicted"
         )
         plan = None
-    return BenchTarget(endpoint, member, served.name, _version(client), _facts(client, served, plan), plan, note)
+    return BenchTarget(
+        endpoint, member, served.name, client.version_if_said(), _facts(client, served, plan), plan, note
+    )
 
 
 def planned_server(plan: Plan) -> PlannedServer:
@@ -100,14 +101,6 @@ def planned_server(plan: Plan) -> PlannedServer:
         flags=list(plan.command.argv[2:]),
         row=planned_row(plan),
     )
-
-
-def _version(client: ServingClient) -> str:
-    """Return vLLM's version; empty where the server does not say it."""
-    try:
-        return client.version()
-    except AnswerError:
-        return ""
 
 
 def _facts(client: ServingClient, served: ServedModel, plan: Plan | None) -> ServerFacts:

@@ -22,10 +22,8 @@ from infra.planning.report.data_models import BandData
 from infra.planning.report.tables import Column, FittedTable
 from infra.planning.report.terminal import show
 from infra.planning.units import Band, exact_band, read_count, read_gib, read_predicted, read_rate
-from infra.serving.client import ServingClient
 from infra.serving.kv_layout import KvLayout
 from infra.serving.memory_log import LINES, LoggedMemory, logged_memory
-from infra.serving.server_errors import AnswerError
 
 _GIB = 2**30
 _COLUMNS = 80
@@ -73,7 +71,7 @@ def _member(endpoint: Endpoint, member: Member, notes: dict[str, None]) -> Membe
         served = client.models()
     except Gemma4Error as error:
         return _without_figures(member.name, str(error))
-    version = _version(client)
+    version = client.version_if_said()
     plan = endpoint.planned.plan if endpoint.planned else None
     longest = next((one.max_model_len for one in served if one.max_model_len), None)
     logged = _logged(endpoint, member, notes)
@@ -113,13 +111,6 @@ def _without_figures(name: str, error: str) -> MemberMemory:
     return MemberMemory(
         **empty | {"name": name, "error": error, "vllm_version": "", "kv_cache_dtype": "", "group_block_sizes": []}
     )
-
-
-def _version(client: ServingClient) -> str:
-    try:
-        return client.version()
-    except AnswerError:
-        return ""
 
 
 def _logged(endpoint: Endpoint, member: Member, notes: dict[str, None]) -> LoggedMemory:

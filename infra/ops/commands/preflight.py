@@ -24,6 +24,7 @@ from infra.preflight.all_checks import FIRST, all_checks
 from infra.preflight.preflight_check import PreflightCheck, PreflightResult
 from infra.preflight.run_checks import run_checks
 from infra.preflight.subject import Subject
+from infra.serving.server_errors import sentence
 from infra.suggestions import did_you_mean
 
 REGISTRY = ""
@@ -155,7 +156,7 @@ def _screen(answer: Preflight) -> Iterator[RenderableType]:
         yield ""
         mark, colour = _MARKS[one.state]
         yield Text(f"{mark} {title}", style=colour)
-        yield labelled([("", " ".join(filter(None, (_sentence(one.fact), one.consequence))))], 0)
+        yield labelled([("", " ".join(filter(None, (sentence(one.fact), one.consequence))))], 0)
         if one.fix:
             yield unbroken(
                 f"    {'or: ' if at and one.id != 'permissions' else ''}{fix}" for at, fix in enumerate(one.fix)
@@ -176,10 +177,6 @@ def _together(obstacles: Sequence[ObstacleRow]) -> Iterator[tuple[ObstacleRow, s
         said.setdefault((one.id,) if one.fix else (one.fact,), []).append(one)
     for same in said.values():
         yield same[0], ", ".join(one.title for one in same)
-
-
-def _sentence(fact: str) -> str:
-    return fact if fact.endswith((".", "!", "…")) else f"{fact}."
 
 
 def _next(answer: Preflight) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from infra.benchmark.stored_run import Target
@@ -27,6 +26,7 @@ from infra.ops.evaluations.stored_evaluation import (
     store_evaluation,
     target_name,
 )
+from infra.ops.program_version import program_version
 from infra.ops.terminal.error_output import FAILED, INTERRUPTED
 from infra.ops.terminal.progress import waiting
 from infra.serving.client import ServedModel, ServingClient, ServingTimeouts
@@ -189,7 +189,7 @@ def _asked(
         architecture=plan.model.architecture if plan else architecture_of(served.name),
         target=target.model_copy(update={"model": served.name}),
         versions=EvaluationVersions(
-            gemma4=_own_version(), vllm=_vllm_version(client), plan=plan.command.spec_hash if plan else None
+            gemma4=program_version(), vllm=_vllm_version(client), plan=plan.command.spec_hash if plan else None
         ),
         plan=EvaluatedPlan(model=plan.model.hub_id, accelerator=plan.accelerator.id, flags=list(plan.command.argv))
         if plan
@@ -298,10 +298,3 @@ def _vllm_version(client: ServingClient) -> str:
     except AnswerError as error:
         print(f"vLLM's version is unknown: {error}", file=sys.stderr)
         return ""
-
-
-def _own_version() -> str:
-    try:
-        return version("gemma4")
-    except PackageNotFoundError:
-        return "checkout"

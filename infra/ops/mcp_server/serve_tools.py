@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any
 
 import anyio
@@ -30,6 +29,7 @@ from infra.errors import Gemma4Error
 from infra.ops.mcp_server.confirmation import previewed_or_done
 from infra.ops.mcp_server.tool_signatures import description, parameters
 from infra.ops.mcp_server.tools import TOOLS, Tool
+from infra.ops.program_version import program_version
 from infra.ops.terminal.error_output import own_fault
 
 INSTRUCTIONS = """Plans, prices and looks after Gemma 4 served by vLLM on Google Cloud. Begin with `stacks`; `plan` decides and
@@ -44,7 +44,9 @@ MOST_CHARACTERS = 24_000
 
 def make_server(*, allow_changes: bool) -> MCPServer[Any]:
     """Return the server with a tool for each question, and with those that change something only where that is allowed."""
-    server: MCPServer[Any] = MCPServer("gemma4", version=_version(), instructions=INSTRUCTIONS, log_level="WARNING")
+    server: MCPServer[Any] = MCPServer(
+        "gemma4", version=program_version(), instructions=INSTRUCTIONS, log_level="WARNING"
+    )
     for tool in TOOLS:
         if tool.applies and not allow_changes:
             continue
@@ -140,10 +142,3 @@ async def _say_still_at_it(ctx: Context[Any, Any], command: str) -> None:
         await anyio.sleep(_STILL_AT_IT_S)
         waited = time.monotonic() - began
         await ctx.report_progress(waited, message=f"gemma4 {command}: at it for {waited:.0f} s")
-
-
-def _version() -> str:
-    try:
-        return version("gemma4")
-    except PackageNotFoundError:
-        return "0"
