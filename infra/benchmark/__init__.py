@@ -1,6 +1,6 @@
 """Benchmarks of a server that runs: how one is measured, what is stored of it, and what is computed from that.
 
-stored_run.py is the form of the file, summary.py percentiles and intervals of a cell. This room draws nothing and knows
+stored_run.py is the form of the file, summary.py percentiles and intervals of a cell. This room draws nothing and asks
 nothing of Pulumi or Google.
 
 Measuring: grid.py has the points, capacity.py those that a server has room for, forecast.py how long they take,

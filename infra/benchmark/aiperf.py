@@ -156,9 +156,9 @@ def run(executable: Path, load: Load, *, token: str | None, folder: Path) -> Rec
     records = folder / "artifacts" / "profile_export.jsonl"
     if not records.is_file() or (process.returncode and not records.stat().st_size):
         raise Gemma4Error(
-            f"aiperf ended with exit code {process.returncode}: {_last_words(log.read_text(errors='replace'))}"
+            f"aiperf ended with exit code {process.returncode}: {_last_words(log.read_text('utf-8', errors='replace'))}"
         )
-    return read_records(records.read_text().splitlines(), cpu_s=cpu_s)
+    return read_records(records.read_text("utf-8").splitlines(), cpu_s=cpu_s)
 
 
 def configuration(load: Load, folder: Path, *, with_token: bool) -> dict[str, Any]:

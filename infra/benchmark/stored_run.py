@@ -151,7 +151,9 @@ def store(run: BenchmarkRun, file: Path) -> None:
 def write_at_once(text: str, file: Path) -> None:
     """Write a file, and its folder where there is none: whoever reads it sees the former text or the new one, never a part."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=f".{file.name}.", delete=False) as new:
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", dir=file.parent, prefix=f".{file.name}.", delete=False
+    ) as new:
         try:
             new.write(text)
             new.flush()
@@ -166,7 +168,7 @@ def write_at_once(text: str, file: Path) -> None:
 def load(file: Path) -> BenchmarkRun:
     """Return the run that a file holds. Raises SettingsError where it cannot be read or is not one."""
     try:
-        text = file.read_text()
+        text = file.read_text("utf-8")
     except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise SettingsError.of(
