@@ -209,8 +209,10 @@ class FakeVllm:
         if self.mode == "no audio tower" and "input_audio" in kinds:
             text = f"Audio input was provided but the model '{self.model}' does not have an audio tower."
             return _error(400, "BadRequestError", text)
-        if (schema := _wanted_schema(body)) is not None and schema.get("type") not in SCHEMA_TYPES:
-            return _error(400, "BadRequestError", f"Grammar error: Invalid type: {schema.get('type')}")
+        schema = _wanted_schema(body) or {}
+        for part in (schema, *schema.get("properties", {}).values()):
+            if (kind := part.get("type", "object")) not in SCHEMA_TYPES:
+                return _error(400, "BadRequestError", f"Grammar error: Invalid type: {kind}")
         if body.get("structured_outputs") and isinstance(body.get("tool_choice"), dict):
             text = "You can only either use constraints for structured outputs or tools, not both."
             return _error(400, "BadRequestError", text)

@@ -63,7 +63,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """What the examples and the options read; the current folder."""
     write_files(tmp_path)
     (tmp_path / "beep.wav").write_bytes(wav(0.5))
-    (tmp_path / "broken.json").write_text('{"type": "objct"}')
+    (tmp_path / "broken.json").write_text('{"properties": {"a": {"type": "objct"}}}')
     (tmp_path / "broken.png").write_bytes(png(8, 0.5)[:40])
     monkeypatch.chdir(tmp_path)
     return tmp_path

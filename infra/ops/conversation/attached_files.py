@@ -25,6 +25,10 @@ MOST_BYTES = 20 * 2**20
 """Of all images and sounds of a request: base64 makes them a third longer, and Cloud Run (HTTP/1) as well as the gateway
 take requests of at most 32 MiB."""
 MOST_JSON_BYTES = 2**20
+_SCHEMA_WORDS = frozenset(
+    {"type", "properties", "items", "prefixItems", "enum", "const", "anyOf", "oneOf", "allOf", "not", "$ref", "pattern"}
+)
+_SCHEMA_TYPES = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _TOOL = '{"type": "function", "function": {"name": "…", "parameters": {…}}}'
 
@@ -91,8 +95,18 @@ def read_schema(path: str, key: str = "--schema") -> AnswerSchema:
     if "json_schema" in data or ("schema" in data and not {"type", "properties", "$ref"} & set(data)):
         fact = f"{path} holds the field of a request around a schema."
         raise SettingsError.of(key, fact, "As a schema it would allow any answer.", fix)
+    if not _is_schema(data):
+        # An assistant may have been talked into naming a file of credentials: it would go to the server as it is.
+        raise SettingsError.of(key, f"{path} holds no JSON schema.", "Nothing of it was sent.", fix)
     name = re.sub(r"[^A-Za-z0-9_-]+", "_", str(data.get("title") or Path(path).stem))[:64]
     return AnswerSchema(name.strip("_") or "answer", data)
+
+
+def _is_schema(data: Mapping[str, Any]) -> bool:
+    """Return whether an object holds a word of JSON schema, and under `type` nothing but its types."""
+    types = data.get("type", [])
+    named = types if isinstance(types, list) else [types]
+    return bool(_SCHEMA_WORDS & data.keys()) and all(isinstance(one, str) and one in _SCHEMA_TYPES for one in named)
 
 
 def _image(source: str, key: str) -> tuple[Part, int]:

@@ -214,7 +214,10 @@ class TestASchema:
             ([], "holds a list"),
             ({"name": "x", "schema": SCHEMA}, "the field of a request around a schema"),
             ({"type": "json_schema", "json_schema": {"schema": SCHEMA}}, "the field of a request around a schema"),
-            ({"type": "objct"}, "the server cannot hold an answer to this schema: Invalid type: objct"),
+            (
+                {"properties": {"a": {"type": "objct"}}},
+                "the server cannot hold an answer to this schema: Invalid type: objct",
+            ),
         ],
     )
     def test_that_is_none_is_one_clean_error(self, ask: Ask, tmp_path: Path, data: Any, words: str) -> None:
@@ -223,6 +226,18 @@ class TestASchema:
         assert (answer.code, answer.out) == (2, "")
         assert "--schema: " in answer.err
         assert words in answer.err
+
+    @pytest.mark.parametrize(
+        "data", [{"type": "authorized_user", "refresh_token": "1//x"}, {"auths": {"r": {"auth": "eA=="}}}, {"type": 3}]
+    )
+    def test_that_is_a_file_of_credentials_is_never_sent(
+        self, ask: Ask, server: FakeVllm, tmp_path: Path, data: Any
+    ) -> None:
+        (tmp_path / "s.json").write_text(json.dumps(data))
+        before = len(server.requests)
+        answer = ask("Which?", "--schema", "s.json")
+        assert (answer.code, len(server.requests)) == (2, before)
+        assert "s.json holds no JSON schema. Nothing of it was sent." in answer.err
 
 
 class TestRefusals:
