@@ -97,7 +97,7 @@ class Repeat(Data):
     requests_per_second: float
     ttft_s: list[float] = Field(description="time to first token")
     itl_s: list[float] = Field(description="mean inter-token latency of the request")
-    e2e_s: list[float] = Field(description="from sending to the last token")
+    e2e_s: list[float] = Field(alias="e2eS", description="from sending to the last token")
     output_tokens: list[int] = Field(description="as the server's usage counts them")
     input_tokens: list[int] = Field(description="as the server's usage counts them")
     server_output_tokens: int | None = Field(

@@ -134,6 +134,10 @@ class TestRunning:
         ]
         assert wanted["dataset"]["sampling"] == "sequential"
 
+    def test_phases_have_a_rate_since_without_one_aiperf_never_pauses(self, tmp_path: Path) -> None:
+        phases = aiperf.configuration(LOAD, tmp_path, with_token=False)["benchmark"]["phases"]
+        assert [(phase["type"], phase["rate"] >= 100) for phase in phases] == [("constant", True)] * 2
+
     def test_a_failure_is_told_in_aiperfs_words(self, tmp_path: Path) -> None:
         (tmp_path / "scratch").mkdir()
         with pytest.raises(Gemma4Error, match="exit code 1: Error no such tokenizer"):

@@ -45,7 +45,7 @@ class BenchCell(Data):
     requests_per_second: IntervalData | None = Field(description="null unless measured")
     ttft_s: LatencyData | None = Field(description="time to first token")
     itl_s: LatencyData | None = Field(description="mean inter-token latency of each request")
-    e2e_s: LatencyData | None = Field(description="from sending to the last token")
+    e2e_s: LatencyData | None = Field(alias="e2eS", description="from sending to the last token")
     requests: int = Field(description="sent, in all repeats")
     failed: int = Field(description="of them without a whole answer")
 
