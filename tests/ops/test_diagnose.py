@@ -15,8 +15,6 @@ import pytest
 import yaml
 
 from infra.google.times import moment_ms
-from infra.google.tpu_types import SliceRequest, queued_resource_body
-from infra.google.tpu_zone import TpuZone
 from infra.ops.cli import run
 from infra.ops.commands import diagnose
 from infra.ops.diagnosing import server_look
@@ -30,6 +28,7 @@ from infra.serving.load import ServerLoad
 from infra.serving.metric_signals import signals
 from tests.fakes.google import FakeGoogle
 from tests.fakes.google.client import session
+from tests.fakes.google.queued_slice import queue_slice
 from tests.fakes.loopback import Loopback
 from tests.fakes.service_stack import ServiceStack
 from tests.fakes.slice_stack import Clock
@@ -213,20 +212,7 @@ class TestAFailedRevision:
 
 class TestSlices:
     def queue(self, fake: FakeGoogle, clock: Clock, state: str, **failed: Any) -> None:
-        request = SliceRequest(
-            project="demo-project",
-            zone="us-east5-a",
-            node_id=BLUE,
-            accelerator_type="v6e-4",
-            network="projects/demo-project/global/networks/n",
-            subnetwork="projects/demo-project/regions/us-east5/subnetworks/s",
-            service_account="sa@demo-project.iam.gserviceaccount.com",
-            valid_until_duration_s=14400,
-            max_run_duration_s=86400,
-            labels={"app": "gemma4", "stack": "v6e4", "slice": "blue"},
-        )
-        TpuZone(session(fake, clock), "us-east5-a").create(BLUE, queued_resource_body(request))
-        full = f"projects/demo-project/locations/us-east5-a/queuedResources/{BLUE}"
+        full = queue_slice(session(fake, clock), BLUE)
         fake.tpu.advance(full, to=state, **failed)
 
     def test_one_that_failed_for_want_of_capacity_is_named(

@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from infra.google.times import moment
-from infra.google.tpu_types import SliceRequest, queued_resource_body
-from infra.google.tpu_zone import TpuZone
 from infra.planning.platforms.registry import PLATFORMS
 from tests.fakes.google.client import session
+from tests.fakes.google.queued_slice import queue_slice
 from tests.fakes.operated_stack import RESULT, OperatedStack, operated_stack
 from tests.fakes.vllm import FakeVllm
 from tests.projects import Answer, Capture, Command, command
@@ -269,23 +268,8 @@ def node_name(stack: OperatedStack, name: str) -> str:
 
 def queue(stack: OperatedStack, name: str) -> str:
     """Ask for a slice as the program would; return the full name of its queued resource."""
-    zone, own = "us-east5-a", stack.plan.names.member(name)
-    body = queued_resource_body(
-        SliceRequest(
-            project="demo-project",
-            zone=zone,
-            node_id=own,
-            accelerator_type="v6e-4",
-            network="projects/demo-project/global/networks/n",
-            subnetwork="projects/demo-project/regions/us-east5/subnetworks/s",
-            service_account="sa@demo-project.iam.gserviceaccount.com",
-            valid_until_duration_s=14400,
-            max_run_duration_s=86400,
-            labels={**stack.plan.labels, "slice": name},
-        )
-    )
-    TpuZone(session(stack.google), zone).create(own, body)
-    full = f"projects/demo-project/locations/{zone}/queuedResources/{own}"
+    labels = {**stack.plan.labels, "slice": name}
+    full = queue_slice(session(stack.google), stack.plan.names.member(name), labels=labels)
     stack.google.tpu.advance(full, to="WAITING_FOR_RESOURCES")
     return full
 

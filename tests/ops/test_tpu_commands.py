@@ -13,8 +13,7 @@ import pytest
 import yaml
 
 from infra.catalog import catalog
-from infra.google.tpu_types import QueueState, SliceRequest, queued_resource_body
-from infra.google.tpu_zone import TpuZone
+from infra.google.tpu_types import QueueState
 from infra.ops.cli import run
 from infra.ops.tpu.read_slices import read_report, slice_statuses
 from infra.ops.tpu.slice_status import SliceStatus
@@ -23,6 +22,7 @@ from infra.planning.planner import make_plan
 from infra.planning.platforms.tpu.slices import SlicesPlan
 from tests.fakes.google import FakeGoogle
 from tests.fakes.google.client import FakeTime, session
+from tests.fakes.google.queued_slice import queue_slice
 from tests.projects import assert_has_its_form
 
 ZONE = "us-east5-a"
@@ -53,22 +53,7 @@ def _project(fake: FakeGoogle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def queue(
     fake: FakeGoogle, name: str, *, zone: str = ZONE, state: str = "WAITING_FOR_RESOURCES", **labels: str
 ) -> None:
-    body = queued_resource_body(
-        SliceRequest(
-            project="demo-project",
-            zone=zone,
-            node_id=name,
-            accelerator_type="v6e-4",
-            network="projects/demo-project/global/networks/n",
-            subnetwork="projects/demo-project/regions/us-east5/subnetworks/s",
-            service_account="sa@demo-project.iam.gserviceaccount.com",
-            valid_until_duration_s=14400,
-            max_run_duration_s=86400,
-            labels=labels or {"app": "gemma4", "stack": "v6e4", "slice": "blue"},
-        )
-    )
-    TpuZone(session(fake), zone).create(name, body)
-    full = f"projects/demo-project/locations/{zone}/queuedResources/{name}"
+    full = queue_slice(session(fake), name, zone=zone, labels=labels)
     if state == "ACTIVE":
         fake.tpu.advance(full, to="ACTIVE")
     fake.tpu.advance(full, to=state)

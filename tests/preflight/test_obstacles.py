@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from infra.google.tpu_types import SliceRequest, queued_resource_body
-from infra.google.tpu_zone import TpuZone
 from infra.preflight.subject import PulumiState
 from tests.fakes.google.client import session
+from tests.fakes.google.queued_slice import queue_slice
 from tests.fakes.google.wire import permission_denied
 from tests.preflight.conftest import Made
 from tests.preflight.ready_project import ReadyProject
@@ -440,20 +439,8 @@ def limits(project: ReadyProject) -> Any:
 
 def queue(project: ReadyProject, name: str, zone: str, state: str, **labels: str) -> None:
     """Put a queued resource of v6e-4 into a zone."""
-    request = SliceRequest(
-        project="demo-project",
-        zone=zone,
-        node_id=name,
-        accelerator_type="v6e-4",
-        network="projects/demo-project/global/networks/n",
-        subnetwork=f"projects/demo-project/regions/{REGION}/subnetworks/s",
-        service_account="sa@demo-project.iam.gserviceaccount.com",
-        valid_until_duration_s=14400,
-        max_run_duration_s=86400,
-        labels=labels or {"app": "gemma4", "stack": "another", "slice": "blue"},
-    )
-    TpuZone(session(project.google), zone).create(name, queued_resource_body(request))
-    full = f"projects/demo-project/locations/{zone}/queuedResources/{name}"
+    own = labels or {"app": "gemma4", "stack": "another", "slice": "blue"}
+    full = queue_slice(session(project.google), name, zone=zone, labels=own)
     if state == "ACTIVE":
         quota = FLEX.replace("PerZone", "PerRegion")
         for place, which in ((ZONE, FLEX), (REGION, quota)):
