@@ -142,7 +142,9 @@ class BenchRun:
         what = f"{counted(len(missing), 'cell')}, {counted(repeats, 'repeat')}"
         plan = self.target.plan
         if plan is None or not bands:
-            self.say(f"{what}; how long it takes shows after the first repeat" if missing else "everything is measured")
+            nothing = all(cell.status == "skipped" for cell in self.run.cells)
+            done = "nothing can be measured: every cell was skipped" if nothing else "everything is measured"
+            self.say(f"{what}; how long it takes shows after the first repeat" if missing else done)
             return
         whole = Band.total(bands)
         usd = plan.cost.usd_per_hour / 3600

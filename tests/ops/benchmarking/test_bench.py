@@ -104,6 +104,14 @@ class TestAGrid:
         assert [(cell.concurrency, cell.status) for cell in stored(tmp_path).cells] == [(4, "measured"), (8, "skipped")]
         assert [load.concurrency for load in sent] == [4, 4, 4]
 
+    def test_of_which_no_cell_has_room_is_not_called_measured(
+        self, gemma4: Command, server: FakeVllm, sent: list[Load]
+    ) -> None:
+        server.metrics.kv_tokens = 628
+        answer = gemma4("bench", "--url", server.url, "--concurrency", "8", "--input", "500", "--output", "128")
+        assert "nothing can be measured: every cell was skipped" in answer.err
+        assert sent == []
+
     def test_prompts_of_all_repeats_and_cells_are_different(
         self, gemma4: Command, server: FakeVllm, sent: list[Load]
     ) -> None:
