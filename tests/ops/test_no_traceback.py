@@ -326,7 +326,7 @@ class TestAFaultOfOurOwn:
         def fail(**_: object) -> None:
             raise KeyError("argv")
 
-        monkeypatch.setattr("infra.ops.commands.plan.show_stacks", fail)
+        monkeypatch.setattr("infra.ops.commands.stack_list.show_stacks", fail)
         assert run(["stacks"]) == 1
         said = capsys.readouterr().err
         assert said.startswith("failed: this is a fault of gemma4 itself (KeyError: 'argv'; test_no_traceback.py line ")

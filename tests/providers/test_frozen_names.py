@@ -40,7 +40,7 @@ FROZEN = {
     ),
     "infra.providers.serving_spec.ServingSpec": (
         "pulumi-python:dynamic/gemma4:ServingSpec",
-        "applied instance metadata node_id project urn zone",
+        "applied instance metadata node_id previous project urn zone",
     ),
     "infra.providers.slice_cleanup.SliceCleanup": (
         "pulumi-python:dynamic/gemma4:SliceCleanup",

@@ -47,7 +47,7 @@ class CloudRunPlatform(Platform[InstancesPlan]):
     components = "infra.components.cloud_run.deploy"
     operations = "infra.ops.cloud_run.service_operations"
     preflight = "infra.preflight.cloud_run.instance_preflight"
-    rollback = "infra.ops.changing.earlier_revision"
+    rollback = "infra.ops.cloud_run.earlier_revision"
 
     def place(self, settings: Settings, accelerator: Accelerator) -> Place:
         region = settings.region or accelerator.locations[0]
