@@ -211,8 +211,10 @@ class FakeVllm:
             return _error(400, "BadRequestError", text)
         schema = _wanted_schema(body) or {}
         for part in (schema, *schema.get("properties", {}).values()):
-            if (kind := part.get("type", "object")) not in SCHEMA_TYPES:
-                return _error(400, "BadRequestError", f"Grammar error: Invalid type: {kind}")
+            named = part.get("type", "object")
+            for kind in named if isinstance(named, list) else [named]:
+                if kind not in {*SCHEMA_TYPES, "null"}:
+                    return _error(400, "BadRequestError", f"Grammar error: Invalid type: {kind}")
         if body.get("structured_outputs") and isinstance(body.get("tool_choice"), dict):
             text = "You can only either use constraints for structured outputs or tools, not both."
             return _error(400, "BadRequestError", text)
