@@ -35,6 +35,7 @@ from infra.serving.evaluation.evaluation_record import AskedItem, count_kinds, j
 from infra.serving.evaluation.evaluator import Evaluator
 from infra.serving.evaluation.task_set import Kind, task_set
 from infra.serving.server_errors import AnswerError
+from infra.serving.waking import WAKE_LIMIT_S, until_awake
 
 _LISTED = 12
 _SAID = 100  # characters of an answer
@@ -141,6 +142,7 @@ def _served(endpoint: Endpoint, client: ServingClient, model: str | None) -> Ser
     """Return the model to ask, with its context. Raises SettingsError where the server has none of that name, and
     ServingError where it does not answer."""
     try:
+        until_awake(client, limit_s=endpoint.planned.plan.ready_timeout_s if endpoint.planned else WAKE_LIMIT_S)
         listed = client.models()
     except AnswerError as error:
         look = (

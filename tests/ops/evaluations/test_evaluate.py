@@ -79,6 +79,15 @@ class TestAGoodServer:
         assert len(json.dumps(again.data)) < 4096 + 700  # twelve wrong answers, quoted
 
 
+def test_a_server_that_is_still_starting_is_waited_for(
+    gemma4: Command, server: FakeVllm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("infra.serving.waking.POLL_S", 0.0)
+    server.mode, server.refusals_left = "loading", 2
+    answer = gemma4("evaluate", "--url", server.url, "--tasks", "arithmetic", "--json")
+    assert (answer.code, answer.data["verdict"]) == (0, "sound"), answer.err
+
+
 class TestABrokenServer:
     def test_is_named_with_what_is_broken(self, gemma4: Command, server: FakeVllm) -> None:
         server.says = Oracle(wrong={"tools", "context"})
