@@ -13,7 +13,7 @@ from infra.ops.command_line.root import ASSISTANTS, app
 
 @app.command(
     rich_help_panel=ASSISTANTS,
-    epilog=examples("mcp", "mcp --http 8900", "mcp --allow-changes"),
+    epilog=examples("mcp", "mcp --http 8900", "mcp --url https://models.example.com", "mcp --allow-changes"),
 )
 def mcp(
     http: Annotated[
@@ -24,6 +24,15 @@ def mcp(
             help="Serve over streamable HTTP on this port of 127.0.0.1 instead of standard input and output.",
             min=1,
             max=65535,
+        ),
+    ] = None,
+    url: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--url",
+            metavar="URL",
+            help="Send the key in GEMMA4_API_KEY, or an identity token, to this URL where an assistant names it; to any other "
+            "none is sent. Repeatable. Stacks need no such word.",
         ),
     ] = None,
     allow_changes: Annotated[
@@ -49,6 +58,9 @@ def mcp(
             "the MCP SDK is not installed here, so nothing is served; install it with: "
             ".venv/bin/pip install --require-hashes -r requirements-mcp.txt"
         ) from None
+    from infra.ops.endpoint.find_endpoint import trust_only
+
+    trust_only(url or ())
     if http is None:
         serve_stdio(allow_changes=allow_changes)
     else:

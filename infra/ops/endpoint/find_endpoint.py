@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from urllib.parse import SplitResult, urlsplit
 
 from infra.errors import Gemma4Error, SettingsError
@@ -18,6 +19,18 @@ from infra.suggestions import printable
 API_KEY = "GEMMA4_API_KEY"
 """The environment variable with the key for a server that was started with --api-key."""
 _CLOUD_RUN = ".run.app"
+
+
+_trusted: frozenset[str] | None = None
+"""URLs that get a key or a token when they are named; None: all, since a person at a terminal has typed them."""
+
+
+def trust_only(urls: Collection[str]) -> None:
+    """Send keys and tokens to these URLs alone from now on, and to stacks: for an assistant, which others may talk into naming
+    a server of theirs. Raises SettingsError for what is not a URL."""
+    global _trusted
+    _trusted = None
+    _trusted = frozenset(_of_url(url).url for url in urls)
 
 
 def find_endpoint(stack: str | None, url: str | None = None) -> Endpoint:
@@ -79,7 +92,8 @@ def _of_url(url: str) -> Endpoint:
     # Cloud Run answers plain HTTP with a redirect only: by then the token has been sent for everybody to read.
     scheme = "https" if host.endswith(_CLOUD_RUN) else address.scheme
     base = f"{scheme}://{address.netloc}{address.path.rstrip('/').removesuffix('/v1')}"
-    return Endpoint(url=base, members=(Member("", ""),), tokens=_tokens_for(host, base))
+    trusted = _trusted is None or base in _trusted
+    return Endpoint(url=base, members=(Member("", ""),), tokens=_tokens_for(host, base) if trusted else None)
 
 
 def _address(url: str) -> SplitResult | None:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from infra.errors import Gemma4Error, SettingsError
+from infra.ops.endpoint import find_endpoint as find_endpoint_module
 from infra.ops.endpoint.endpoint import Member
-from infra.ops.endpoint.find_endpoint import API_KEY, find_endpoint, find_member
+from infra.ops.endpoint.find_endpoint import API_KEY, find_endpoint, find_member, trust_only
 from tests.fakes.vllm import FakeVllm
 from tests.projects import ROOT
 
@@ -88,6 +89,26 @@ class TestOfAUrl:
     def test_that_is_none_is_one_clean_error(self, url: str) -> None:
         with pytest.raises(SettingsError, match=r"--url: .* is not the URL of a server"):
             find_endpoint(None, url)
+
+
+class TestAnAssistantsUrl:
+    @pytest.fixture(autouse=True)
+    def _afterwards(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(find_endpoint_module, "_trusted", None)
+        monkeypatch.setenv(API_KEY, "k-1")
+
+    def test_gets_no_key_and_no_token_unless_it_was_trusted(self) -> None:
+        trust_only(["https://models.example.com/v1"])
+        assert find_endpoint(None, "https://models.example.com").tokens
+        assert find_endpoint(None, "https://other.example.com").tokens is None
+        assert find_endpoint(None, "https://x-1.us-east4.run.app").tokens is None
+
+    def test_is_any_one_for_who_types_it(self) -> None:
+        assert find_endpoint(None, "https://other.example.com").tokens
+
+    def test_that_is_to_be_trusted_must_be_one(self) -> None:
+        with pytest.raises(SettingsError, match="is not the URL of a server"):
+            trust_only(["ftp://x"])
 
 
 def test_exactly_one_of_both_is_needed() -> None:
