@@ -52,26 +52,36 @@ def show_chat(
     if interactive:
         room = f", {length:,} tokens of context" if length else ""
         tell(f"{dialogue.model}{room}", "/help lists commands; Ctrl-C ends an answer, Ctrl-D the chat.")
-    failures = _hold(dialogue)
+    failures = _hold(dialogue, interactive)
     if interactive and not dialogue.ended:
         tell("")  # where Ctrl-D was typed
     return FAILED if failures and not interactive else 0
 
 
-def _hold(dialogue: Dialogue) -> int:
+_HINT = ("", "Ctrl-D or /exit ends the chat.")
+
+
+def _hold(dialogue: Dialogue, interactive: bool) -> int:
     """Take lines until the end. Returns how many could not be answered or obeyed; each says why."""
-    failures = 0
-    for line in typed_lines([f"/{name}" for name in COMMANDS]):
+    failures, names = 0, [f"/{name}" for name in COMMANDS]
+    lines = typed_lines(names)
+    while not dialogue.ended:
         try:
+            line = next(lines)
             if line is None:
-                tell("", "Ctrl-D or /exit ends the chat.")
+                tell(*_HINT)
             elif line.startswith("/") and not line.startswith("//"):
                 obey(dialogue, line)
             elif line.strip():
                 dialogue.ask(line[1:] if line.startswith("//") else line)
+        except StopIteration:
+            break
         except Gemma4Error as error:
             failures += 1
             tell(*str(error).splitlines())
-        if dialogue.ended:
-            break
+        except KeyboardInterrupt:  # one that fell between the end of a line and the wait for the next
+            if not interactive:
+                raise
+            tell(*_HINT)
+            lines = typed_lines(names)
     return failures

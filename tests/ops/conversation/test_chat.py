@@ -205,7 +205,7 @@ class OnATerminal:
             if wanted in self.text:
                 return
             self.type("\x03")
-            if select.select([self._terminal], [], [], 0.5)[0]:
+            while wanted not in self.text and select.select([self._terminal], [], [], 0.5)[0]:
                 self.text += os.read(self._terminal, 4096).decode(errors="replace")
         raise AssertionError(f"{wanted!r} was not shown: {self.text!r}")
 
