@@ -29,7 +29,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealVllm]:
     [
         ("status", {}, "server"),
         ("check", {}, "servers"),
-        ("metrics", {"interval": 0.2}, "members"),
+        ("metrics", {"interval": 0.5}, "members"),
         ("memory", {}, "members"),
         ("ask", {"question": "Why is the sky blue?", "max_tokens": 8}, "content"),
         ("diagnose", {}, "looked"),
