@@ -63,13 +63,14 @@ def _answer(stack: str, *, paused: bool, yes: bool) -> PauseAnswer:
     )
     running, kept = (other.plan, wanted.plan) if paused else (wanted.plan, other.plan)
     before, after = (as_json(one.plan, list_resources(one)) for one in (other, wanted))
-    commands = _commands(stack, paused=paused, already=now.plan.settings.paused == paused)
+    already = now.plan.settings.paused == paused
+    commands = _commands(stack, paused=paused, already=already)
     if yes:
         run_pulumi(commands, root)
     return PauseAnswer(
         stack=stack,
         paused=paused,
-        already=now.plan.settings.paused == paused,
+        already=already,
         done=yes,
         usd_per_hour=exact(_usd_per_hour(running)),
         usd_per_month_kept=exact(kept.cost.usd_per_month_idle),

@@ -18,7 +18,7 @@ from infra.ops.diagnosing.model_summary import ask_model
 from infra.ops.diagnosing.server_look import look_at_servers
 from infra.ops.diagnosing.service_look import look_at_services
 from infra.ops.endpoint.endpoint import Endpoint
-from infra.ops.endpoint.find_endpoint import find_endpoint
+from infra.ops.endpoint.find_endpoint import find_endpoint, refuse_both
 from infra.ops.google_access import stack_session
 from infra.ops.log_sources import log_sources
 from infra.ops.plan_inputs import Planned, plan_stack
@@ -38,10 +38,7 @@ def diagnose_answer(
     if stack is None and url is None:
         fix = "Name a stack, e.g. l4, a server with --url, or a saved log with --log FILE."
         raise SettingsError.of("stack", "is missing, and so is --url.", "There is nothing to look at.", fix)
-    if stack is not None and url is not None:
-        raise SettingsError.of(
-            "--url", f"is given beside the stack {stack}.", "Two servers would be meant.", "Give one."
-        )
+    refuse_both(stack, url)
     diagnosis = Diagnosis()
     with waiting("looking for what is wrong") as say:
         if stack is not None:

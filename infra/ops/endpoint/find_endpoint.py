@@ -33,13 +33,18 @@ def trust_only(urls: Collection[str]) -> None:
     _trusted = frozenset(_of_url(url).url for url in urls)
 
 
-def find_endpoint(stack: str | None, url: str | None = None) -> Endpoint:
-    """Return the endpoint of a stack that is deployed, or of a URL. Raises SettingsError unless exactly one is given, and
-    Gemma4Error where the stack's state cannot be read or names no address."""
+def refuse_both(stack: str | None, url: str | None) -> None:
+    """Raise SettingsError where a stack and a URL are given: two servers would be meant."""
     if stack is not None and url is not None:
         raise SettingsError.of(
             "--url", f"is given beside the stack {stack}.", "Two servers would be meant.", "Give one."
         )
+
+
+def find_endpoint(stack: str | None, url: str | None = None) -> Endpoint:
+    """Return the endpoint of a stack that is deployed, or of a URL. Raises SettingsError unless exactly one is given, and
+    Gemma4Error where the stack's state cannot be read or names no address."""
+    refuse_both(stack, url)
     if url is not None:
         return _of_url(url)
     if stack is None:
