@@ -15,14 +15,14 @@ import zipfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SUPERVISOR, STAGE = "tpu/gemma4_supervisor", "weights/gemma4_stage"
-UNIT = "tpu/gemma4-supervisor.service"
+SUPERVISOR, STAGE = "supervisor/gemma4_supervisor", "weights/gemma4_stage"
+UNIT = "supervisor/gemma4-supervisor.service"
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def startup_script() -> str:
     """Return the value of the attribute `startup-script`."""
-    return _text(HERE / "tpu" / "bootstrap.sh")
+    return _text(HERE / "supervisor" / "bootstrap.sh")
 
 
 def supervisor(first_lines: str = "") -> bytes:

@@ -49,6 +49,11 @@ class Names:
         return f"{self.prefix}-{name}"
 
     @property
+    def domain(self) -> str:
+        """The private DNS name below which each machine of the stack has its own. Its zone is called like the prefix."""
+        return f"{self.prefix}.internal"
+
+    @property
     def token_secret(self) -> str:
         """Secret Manager secret of the Hugging Face token."""
         return f"{self.prefix}-hf-token"

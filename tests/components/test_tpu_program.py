@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pulumi.runtime import mocks
 
-from containers.tpu.gemma4_supervisor.desired_spec import parse_spec
+from containers.supervisor.gemma4_supervisor.desired_spec import parse_spec
 from infra.google.logs import LogSource
 from infra.google.tpu_types import queued_resource_body
 from infra.ops.program import REDACTED, Registration, Run, run_program

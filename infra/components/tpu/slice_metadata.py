@@ -1,7 +1,7 @@
 """The attributes by which a slice's machine knows what to do: startup script, supervisor, specification. None is secret.
 
 The specification is one JSON text, which the supervisor follows. It names places and never holds a secret;
-containers/tpu/README.md says what each field means to the supervisor.
+containers/supervisor/README.md says what each field means to the supervisor.
 """
 
 from __future__ import annotations

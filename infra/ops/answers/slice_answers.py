@@ -13,7 +13,7 @@ from infra.planning.report.data_models import Data, Number
 class SupervisorRow(Data):
     """What the supervisor last wrote into its machine's guest attributes."""
 
-    stage: str = Field(description="as containers/tpu/README.md lists them; empty: nothing heard")
+    stage: str = Field(description="as containers/supervisor/README.md lists them; empty: nothing heard")
     wanted: str = Field(description="hash of the newest specification there")
     running: str = Field(description="hash of the one that runs")
     preparing: str = Field(description="the next one, and how far")

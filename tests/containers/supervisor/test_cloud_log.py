@@ -13,13 +13,13 @@ import pytest
 
 from containers import archive
 from containers.shared.web import Reply, TransientError
-from containers.tpu.gemma4_supervisor import cloud_log
-from containers.tpu.gemma4_supervisor.cloud_log import MOST_WAITING, CloudLog
-from containers.tpu.gemma4_supervisor.docker import Docker, DockerError
-from containers.tpu.gemma4_supervisor.log import Log
-from containers.tpu.gemma4_supervisor.metadata_server import MetadataServer
-from containers.tpu.gemma4_supervisor.server_output import ServerOutput, severity
-from containers.tpu.gemma4_supervisor.supervisor_settings import SupervisorSettings
+from containers.supervisor.gemma4_supervisor import cloud_log
+from containers.supervisor.gemma4_supervisor.cloud_log import MOST_WAITING, CloudLog
+from containers.supervisor.gemma4_supervisor.docker import Docker, DockerError
+from containers.supervisor.gemma4_supervisor.log import Log
+from containers.supervisor.gemma4_supervisor.metadata_server import MetadataServer
+from containers.supervisor.gemma4_supervisor.server_output import ServerOutput, severity
+from containers.supervisor.gemma4_supervisor.supervisor_settings import SupervisorSettings
 from infra.google.gcp_settings import Api, GcpSettings
 from infra.google.logs import LogSource
 from infra.providers import serving_check

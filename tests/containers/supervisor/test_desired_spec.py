@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from containers.tpu.gemma4_supervisor import desired_spec as specification
-from containers.tpu.gemma4_supervisor.desired_spec import SpecError, parse_spec
+from containers.supervisor.gemma4_supervisor import desired_spec as specification
+from containers.supervisor.gemma4_supervisor.desired_spec import SpecError, parse_spec
 
 ROOT = Path("/dev/shm/weights")
 SPEC: dict[str, Any] = {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from containers.tpu.gemma4_supervisor.docker import reason_with_remedy, write_private
+from containers.supervisor.gemma4_supervisor.docker import reason_with_remedy, write_private
 
 
 class TestDocker:

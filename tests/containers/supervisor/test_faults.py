@@ -13,6 +13,7 @@ from tests.containers.supervisor.test_supervisor_readme import README
 from tests.fakes.metadata_server import MAINTENANCE
 from tests.fakes.tpu_machine import TpuMachine
 
+PACKAGE = "containers.supervisor.gemma4_supervisor"
 NOTICE = '{"type": "SCHEDULED", "windowStartTime": "2026-12-01T00:00:00Z"}'
 
 
@@ -173,9 +174,9 @@ class TestABug:
     @pytest.mark.parametrize(
         "fault",
         [
-            "import containers.tpu.gemma4_supervisor.probe as it\nit.ProbedServer.look = lambda self: 1 / 0\n",
-            "import containers.tpu.gemma4_supervisor.preparation as it\nit.Preparation._weights = lambda self: 1 / 0\n",
-            "import containers.tpu.gemma4_supervisor.controller as it\nit.Controller._on_spec = lambda self, text: 1 / 0\n",
+            f"import {PACKAGE}.probe as it\nit.ProbedServer.look = lambda self: 1 / 0\n",
+            f"import {PACKAGE}.preparation as it\nit.Preparation._weights = lambda self: 1 / 0\n",
+            f"import {PACKAGE}.controller as it\nit.Controller._on_spec = lambda self, text: 1 / 0\n",
         ],
         ids=["in a probe", "in a preparation that waits for something else", "on the main thread"],
     )
@@ -203,7 +204,7 @@ class TestAContainer:
 
     def test_a_container_is_known_by_a_version_that_computes_another_fingerprint(self, serving: TpuMachine) -> None:
         before = serving.container.id
-        other = "import containers.tpu.gemma4_supervisor.desired_spec as it\nit._CONTAINER_FIELDS += ('model',)\n"
+        other = f"import {PACKAGE}.desired_spec as it\nit._CONTAINER_FIELDS += ('model',)\n"
         serving.metadata.set("gemma4-supervisor", archive.in_base64(archive.supervisor(other)))
         serving.until(lambda: serving.said("adopted"), "the adoption")
         serving.until(lambda: len(serving.said("wanted")) == 2, "the specification to be read")

@@ -61,8 +61,8 @@ for command in map(str.strip, sys.stdin):
 """
 SET_FIREWALL = """
 import io, sys
-from containers.tpu.gemma4_supervisor.firewall import PortFirewall, remote_connections
-from containers.tpu.gemma4_supervisor.log import Log
+from containers.supervisor.gemma4_supervisor.firewall import PortFirewall, remote_connections
+from containers.supervisor.gemma4_supervisor.log import Log
 getattr(PortFirewall(Log(io.StringIO())), sys.argv[1])(8000)
 print(remote_connections(8000))
 """

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from containers.tpu.gemma4_supervisor import preparation
-from containers.tpu.gemma4_supervisor.context import Context
-from containers.tpu.gemma4_supervisor.docker import Abandoned, Docker
-from containers.tpu.gemma4_supervisor.huggingface import token_files, unnamed_models
-from containers.tpu.gemma4_supervisor.log import Log
-from containers.tpu.gemma4_supervisor.machine_status import MachineStatus
-from containers.tpu.gemma4_supervisor.metadata_server import MetadataServer
-from containers.tpu.gemma4_supervisor.server_output import ServerOutput
-from containers.tpu.gemma4_supervisor.state import SavedState
-from containers.tpu.gemma4_supervisor.supervisor_settings import SupervisorSettings
+from containers.supervisor.gemma4_supervisor import preparation
+from containers.supervisor.gemma4_supervisor.context import Context
+from containers.supervisor.gemma4_supervisor.docker import Abandoned, Docker
+from containers.supervisor.gemma4_supervisor.huggingface import token_files, unnamed_models
+from containers.supervisor.gemma4_supervisor.log import Log
+from containers.supervisor.gemma4_supervisor.machine_status import MachineStatus
+from containers.supervisor.gemma4_supervisor.metadata_server import MetadataServer
+from containers.supervisor.gemma4_supervisor.server_output import ServerOutput
+from containers.supervisor.gemma4_supervisor.state import SavedState
+from containers.supervisor.gemma4_supervisor.supervisor_settings import SupervisorSettings
 from tests.containers.supervisor.test_desired_spec import ROOT, parsed
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from containers.tpu.gemma4_supervisor.log import Log
+from containers.supervisor.gemma4_supervisor.log import Log
 
 
 class TestTheLog:

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from containers.tpu.gemma4_supervisor.log import Log
-from containers.tpu.gemma4_supervisor.machine_status import MachineStatus
+from containers.supervisor.gemma4_supervisor.log import Log
+from containers.supervisor.gemma4_supervisor.machine_status import MachineStatus
 
 
 class TestTheStatus:

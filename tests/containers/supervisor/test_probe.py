@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from containers.shared.web import Reply, TimedOut, TransientError
-from containers.tpu.gemma4_supervisor import probe
-from containers.tpu.gemma4_supervisor.probe import ServerCondition
-from containers.tpu.gemma4_supervisor.supervisor_settings import SupervisorSettings
+from containers.supervisor.gemma4_supervisor import probe
+from containers.supervisor.gemma4_supervisor.probe import ServerCondition
+from containers.supervisor.gemma4_supervisor.supervisor_settings import SupervisorSettings
 
 
 class TestTheProbe:

@@ -1,4 +1,4 @@
-"""containers/tpu/README.md names every field, place of trouble, stage and event that the code has, and no other."""
+"""containers/supervisor/README.md names every field, place of trouble, stage and event that the code has, and no other."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import re
 from pathlib import Path
 
 from containers import archive
-from containers.tpu.gemma4_supervisor import desired_spec as specification
-from containers.tpu.gemma4_supervisor.log import Log
-from containers.tpu.gemma4_supervisor.machine_status import MachineStatus
-from containers.tpu.gemma4_supervisor.server_lifecycle import Phase
+from containers.supervisor.gemma4_supervisor import desired_spec as specification
+from containers.supervisor.gemma4_supervisor.log import Log
+from containers.supervisor.gemma4_supervisor.machine_status import MachineStatus
+from containers.supervisor.gemma4_supervisor.server_lifecycle import Phase
 
-FOLDER = archive.HERE / "tpu"
+FOLDER = archive.HERE / "supervisor"
 README = (FOLDER / "README.md").read_text()
 
 

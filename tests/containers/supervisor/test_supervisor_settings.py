@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from containers.tpu.gemma4_supervisor.firewall import remote_connections
-from containers.tpu.gemma4_supervisor.supervisor_settings import SupervisorSettings
+from containers.supervisor.gemma4_supervisor.firewall import remote_connections
+from containers.supervisor.gemma4_supervisor.supervisor_settings import SupervisorSettings
 
 
 class TestConnections:

@@ -17,14 +17,14 @@ from typing import Any
 import pytest
 
 from containers.shared.manifest import MANIFEST
-from containers.tpu.gemma4_supervisor.bucket_reader import WeightsError
-from containers.tpu.gemma4_supervisor.cleanup import remove_all_but
-from containers.tpu.gemma4_supervisor.desired_spec import WeightsFolder
-from containers.tpu.gemma4_supervisor.docker import Abandoned
-from containers.tpu.gemma4_supervisor.log import Log
-from containers.tpu.gemma4_supervisor.metadata_server import MetadataServer
-from containers.tpu.gemma4_supervisor.supervisor_settings import SupervisorSettings
-from containers.tpu.gemma4_supervisor.weight_staging import Stager, is_staged, remove_unlisted_files
+from containers.supervisor.gemma4_supervisor.bucket_reader import WeightsError
+from containers.supervisor.gemma4_supervisor.cleanup import remove_all_but
+from containers.supervisor.gemma4_supervisor.desired_spec import WeightsFolder
+from containers.supervisor.gemma4_supervisor.docker import Abandoned
+from containers.supervisor.gemma4_supervisor.log import Log
+from containers.supervisor.gemma4_supervisor.metadata_server import MetadataServer
+from containers.supervisor.gemma4_supervisor.supervisor_settings import SupervisorSettings
+from containers.supervisor.gemma4_supervisor.weight_staging import Stager, is_staged, remove_unlisted_files
 from tests.containers.packed import packed_stage
 from tests.fakes.google import FakeGoogle
 from tests.fakes.hub import COMMIT, Content, FakeHub

@@ -53,7 +53,7 @@ class Installation:
         """
         self._settings.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         is_new = _write_if_different(self._place, self._data)
-        unit = pkgutil.get_data("containers.tpu", UNIT) or b""
+        unit = pkgutil.get_data("containers.supervisor", UNIT) or b""
         if _write_if_different(self._settings.unit_dir / UNIT, unit):
             is_new = True
             _systemctl("daemon-reload")
