@@ -74,6 +74,17 @@ SETTINGS: Mapping[str, tuple[Case, ...]] = {
         ),
         written("everybody in other words", 2, ("access.invokers",), 'gemma4:access: {invokers: ["domain:*"]}'),
         written("a slice name that cannot be part of an id", 2, ("tpu.slices[0]",), "gemma4:tpu: {slices: [Blue-1]}"),
+        written(
+            "a caller by its address",
+            2,
+            ("gateway.priority[0]",),
+            "gemma4:gateway: {priority: [app@my-project.iam.gserviceaccount.com]}",
+        ),
+        written(
+            "a caller's number without quotes", 2, ("gateway.priority[0]",), "gemma4:gateway: {priority: [104857600]}"
+        ),
+        written("no request of any caller", 2, ("gateway.perCaller",), "gemma4:gateway: {perCaller: 0}"),
+        written("an affinity that is none", 2, ("gateway.affinity",), "gemma4:gateway: {affinity: sessions}"),
         written("no slice at all", 2, ("tpu.slices",), "gemma4:tpu: {slices: []}"),
         written("one slice twice", 2, ("tpu.slices",), "gemma4:tpu: {slices: [blue, blue]}"),
         written("a range that is none", 2, ("network.subnetCidr",), "gemma4:network: {subnetCidr: 999.0.0.0/26}"),
@@ -537,6 +548,28 @@ SETTINGS: Mapping[str, tuple[Case, ...]] = {
             "CUDA on TPU", 0, ("serving.cudaCompatibility",), "gemma4:serving: {cudaCompatibility: never}", pair=ON_TPU
         ),
         written("settings of another platform on a GPU", 0, ("tpu.zone",), "gemma4:tpu: {zone: us-east5-a}"),
+        written("a gateway's settings on a GPU", 0, ("gateway.perCaller",), "gemma4:gateway: {perCaller: 8}"),
+        written(
+            "affinity with one server", 0, ("gateway.affinity",), "gemma4:gateway: {affinity: prefix}", pair=ON_TPU
+        ),
+        written(
+            "affinity to servers that remember nothing",
+            0,
+            ("gateway.affinity",),
+            """
+            gemma4:gateway: {affinity: session}
+            gemma4:serving: {prefixCaching: false}
+            gemma4:tpu: {slices: [blue, green]}
+            """,
+            pair=ON_TPU,
+        ),
+        written(
+            "a caller's share as large as the whole",
+            0,
+            ("gateway.perCaller",),
+            "gemma4:gateway: {perCaller: 600}",
+            pair=ON_TPU,
+        ),
         written(
             "no compilation before the first request",
             0,

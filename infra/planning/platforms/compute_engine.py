@@ -39,6 +39,7 @@ class ComputeEnginePlatform(Platform[MachinePlan]):
     where = "on a machine of Compute Engine"
     without_effect: ClassVar[Mapping[str, str]] = {
         "tpu": "there are no slices",
+        "gateway": "there is no gateway",
         "scaling": "it is one machine",
         "probes": "nothing probes it",
     }

@@ -128,6 +128,10 @@ Checkpoint = Annotated[
         "acme/gemma-4-12b-support or gs://my-bucket/gemma-4-12b-support",
     ),
 ]
+CallerId = Annotated[
+    str,
+    _matching(r"[0-9]{6,32}", '"104857600000000000000" (the number of an account, which its identity tokens call sub)'),
+]
 BucketName = Annotated[str, _matching(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]", "my-project-gemma-weights")]
 ImageReference = Annotated[str, _read_by(parse_image_name)]
 DockerHubUser = Annotated[str, _matching(r"[A-Za-z0-9][A-Za-z0-9_-]{1,254}", "my-company")]
@@ -453,6 +457,35 @@ class TpuSettings(Group):
     )
 
 
+class GatewaySettings(Group):
+    """The gateway before servers that have no address of their own: which of them a request goes to, and whose goes first."""
+
+    affinity: Literal["none", "session", "prefix"] = setting(
+        "none",
+        "Where requests go that belong together, since a server answers sooner where it has read their beginning before. "
+        "none: to the least busy server; session: to one server for each x-session-id header, or prompt_cache_key of the "
+        "body; prefix: as session, and a request with neither by its first messages. A busy server passes requests on.",
+        "prefix",
+    )
+    per_caller: int | None = setting(
+        None,
+        "Most requests for an answer that one identity may have in flight, running and waiting; further ones get 429. An "
+        "identity is an account (the sub of its token), not a person: all who call through one service account share the "
+        "number. Counted in one instance, so the gateway stays at one. Default: no limit of its own.",
+        32,
+        ge=1,
+        le=MOST_CONCURRENCY,
+    )
+    priority: tuple[CallerId, ...] = setting(
+        (),
+        "Identities whose requests go first where requests wait at the gateway, each by the number of its account: `gcloud "
+        "iam service-accounts describe EMAIL --format='value(uniqueId)'`, or sub in an identity token. None of the others "
+        "is overtaken for longer than it may wait at all.",
+        ["104857600000000000000"],
+        max_length=64,
+    )
+
+
 class WeightSettings(Group):
     """Where the server reads its weights."""
 
@@ -578,6 +611,11 @@ class Settings(Group):
     )
     probes: ProbeSettings = setting(ProbeSettings(), "Health probes.")
     tpu: TpuSettings = setting(TpuSettings(), "Queued resources of Cloud TPU.")
+    gateway: GatewaySettings = setting(
+        GatewaySettings(),
+        "The Cloud Run service in front of servers that have no address of their own (TPU): which of them a request goes to, "
+        "and whose goes first.",
+    )
     weights: WeightSettings = setting(WeightSettings(), "Where the server reads its weights.")
     access: AccessSettings = setting(AccessSettings(), "Who may do what.")
     images: ImageSettings = setting(ImageSettings(), "Container images.")

@@ -114,4 +114,4 @@ def _yaml(value: Any) -> str:
         return "{" + ", ".join(f"{key}: {_yaml(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(_yaml(item) for item in value) + "]"
-    return value if isinstance(value, str) else json.dumps(value, default=str)
+    return value if isinstance(value, str) and not value.isdecimal() else json.dumps(value, default=str)

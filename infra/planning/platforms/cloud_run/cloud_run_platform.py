@@ -39,7 +39,10 @@ class CloudRunPlatform(Platform[InstancesPlan]):
 
     id = "cloud-run"
     where = "on Cloud Run"
-    without_effect: ClassVar[Mapping[str, str]] = {"tpu": "there are no slices"}
+    without_effect: ClassVar[Mapping[str, str]] = {
+        "tpu": "there are no slices",
+        "gateway": "there is no gateway",
+    }
     start_source = "starts on Cloud Run: 31B fp8 and 26B NVFP4 on RTX PRO 6000, 31B QAT on L4 (2026-06 to 09)"
     waits_for_capacity = False
     scales_to_zero = True

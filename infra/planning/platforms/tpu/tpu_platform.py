@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from infra.catalog import Accelerator
 from infra.errors import Fault, Findings
+from infra.planning.gateway.gateway_checks import check_gateway
 from infra.planning.gateway.limits import MOST_IN_FLIGHT
 from infra.planning.gateway.service_limits import check_request_timeout
 from infra.planning.names import Names, region_of
@@ -94,11 +95,12 @@ class TpuPlatform(Platform[SlicesPlan]):
 
     def findings(self, draft: Draft, deployment: SlicesPlan) -> Findings:
         settings = draft.settings
-        timeout_s = deployment.gateway.request_timeout_s
+        timeout_s, limit = deployment.gateway.request_timeout_s, deployment.gateway.in_flight_limit
         return (
             check_zone(settings, draft.accelerator, deployment.zone)
             + check_slices(settings, deployment, draft.startup, draft.origins, draft.server.max_num_seqs)
             + check_request_timeout(timeout_s, longest_answer_s=draft.longest_answer_s)
+            + Findings(warnings=tuple(check_gateway(settings, servers=deployment.replicas, in_flight_limit=limit)))
         )
 
     def notes(self, draft: Draft, deployment: SlicesPlan) -> Iterator[str]:
