@@ -46,12 +46,12 @@ class LogSource:
         return cls("cloud_run_job", {"job_name": name, "location": region}, labels)
 
     @classmethod
-    def slice(cls, node_id: str, zone: str) -> LogSource:
-        """Return the source for a TPU slice by its node's name: the supervisor's own lines and those that the server prints.
+    def machine(cls, node_id: str, location: str) -> LogSource:
+        """Return the source for a machine by its name: what its supervisor writes, the lines that the server prints among them.
 
-        A TPU machine itself sends nothing to Cloud Logging.
+        `location` is a zone, or the region of a machine that Google may put into any of its zones.
         """
-        return cls("generic_node", {"namespace": "gemma4", "node_id": node_id, "location": zone})
+        return cls("generic_node", {"namespace": "gemma4", "node_id": node_id, "location": location})
 
     def query(self, since: str = "") -> str:
         """Return the filter in the logging query language; `since` is an RFC 3339 timestamp."""

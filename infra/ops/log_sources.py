@@ -31,9 +31,9 @@ def log_sources(plan: Plan, *, slice_name: str | None = None, revision: str | No
 def _slices(plan: Plan) -> dict[str, LogSource]:
     places = {name: plan.deployment.log_place(plan.names, name) for name in plan.deployment.member_paths()}
     return {
-        name: LogSource.slice(place["name"], place["location"])
+        name: LogSource.machine(place["name"], place["location"])
         for name, place in places.items()
-        if place.get("kind") == "slice"
+        if place.get("kind") == "machine"
     }
 
 

@@ -19,18 +19,18 @@ _RECENT_S = 3600
 
 
 def log_tail(session: GoogleSession, log: Mapping[str, str]) -> Sequence[str]:
-    on_slice = log["kind"] == "slice"
-    source = (LogSource.slice if on_slice else LogSource.service)(log["name"], log["location"])
+    on_machine = log["kind"] == "machine"
+    source = (LogSource.machine if on_machine else LogSource.service)(log["name"], log["location"])
     lines = last_lines(session, source, limit=_LOG_LINES) or ("(it has logged nothing yet)",)
     return (
         (*_supervisor_errors(session, source), *lines, f"(more: {source.command(session.project)})")
-        if on_slice
+        if on_machine
         else lines
     )
 
 
 def _supervisor_errors(session: GoogleSession, source: LogSource) -> Sequence[str]:
-    """Return the last errors that a slice's supervisor reported, with the last log lines of a server that ended.
+    """Return the last errors that a machine's supervisor reported, with the last log lines of a server that ended.
 
     The supervisor starts the server again, and the hundreds of lines of that start would hide why the last one ended.
     """
@@ -40,7 +40,7 @@ def _supervisor_errors(session: GoogleSession, source: LogSource) -> Sequence[st
 
 
 def platform_reason(session: GoogleSession, log: Mapping[str, str]) -> str:
-    """Return why Cloud Run does not serve what was planned; empty for a slice, and where Cloud Run reports no problem."""
+    """Return why Cloud Run does not serve what was planned; empty for a machine, and where Cloud Run reports no problem."""
     if log["kind"] != "service":
         return ""
     name, region = log["name"], log["location"]

@@ -42,7 +42,7 @@ class ServingCheckArgs:
     ready_timeout_s: float
     invoker: pulumi.Input[str]
     log: Mapping[str, pulumi.Input[str]]
-    """Where the server logs: kind (service or slice), name, location."""
+    """Where the server logs: kind (service or machine), name, location."""
     skipped: pulumi.Input[str] = ""
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from infra.catalog.flags import TABLES
-from infra.components.tpu.slice_metadata import serving_spec
+from infra.components.shared.machine_metadata import serving_spec
 from infra.errors import Fault, SettingsError
 from infra.image_names import parse_image_name, split_host
 from infra.planning.plan import Plan

@@ -323,9 +323,9 @@ class TestSlices:
         ran = run(**TWO)
         for name in ("blue", "green"):
             log = only(ran, "ServingCheck", name).inputs["log"]
-            assert log == {"kind": "slice", "name": f"gemma4-v6e4-{name}", "location": "us-east5-a"}
+            assert log == {"kind": "machine", "name": f"gemma4-v6e4-{name}", "location": "us-east5-a"}
             written = json.loads(only(ran, "ServingSpec", name).inputs["metadata"]["gemma4-log"])
-            labels = LogSource.slice(log["name"], log["location"]).resource_labels
+            labels = LogSource.machine(log["name"], log["location"]).resource_labels
             assert written == {"project_id": PROJECT, **labels, "stack": "v6e4", "slice": name}
 
     def test_nothing_is_queued_before_image_weights_and_grants_are_ready(self) -> None:

@@ -16,7 +16,7 @@ from tests.fakes.google.client import START, FakeTime, session
 
 SERVICE = {"service_name": "gemma", "location": "us-east4"}
 SLICE = {"namespace": "gemma4", "node_id": "gemma-blue", "location": "us-east5-a"}
-SOURCES = {"gateway": LogSource.service("gemma", "us-east4"), "blue": LogSource.slice("gemma-blue", "us-east5-a")}
+SOURCES = {"gateway": LogSource.service("gemma", "us-east4"), "blue": LogSource.machine("gemma-blue", "us-east5-a")}
 LONG_AGO = "2020-01-01T00:00:00Z"
 
 

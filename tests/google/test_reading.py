@@ -78,7 +78,7 @@ class TestLogs:
                 {"run.googleapis.com/execution_name": "stage-abc"},
             ),
             (
-                LogSource.slice("gemma4-a", "us-east5-a"),
+                LogSource.machine("gemma4-a", "us-east5-a"),
                 "generic_node",
                 {"namespace": "gemma4", "node_id": "gemma4-a", "location": "us-east5-a"},
                 {},

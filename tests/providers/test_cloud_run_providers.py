@@ -355,7 +355,7 @@ class TestServingCheck:
     ) -> None:
         google.clear()
         with pytest.raises(Exception, match="another specification"):
-            provider(ServingCheckProvider()).create({**props, "log": {**props["log"], "kind": "slice"}})
+            provider(ServingCheckProvider()).create({**props, "log": {**props["log"], "kind": "machine"}})
         assert google.sent("GET", "/services/") == []
 
     def test_a_missing_role_is_said_before_the_server_is_asked(

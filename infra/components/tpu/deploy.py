@@ -7,16 +7,17 @@ import pulumi
 from infra.components.shared.foundation import Foundation, FoundationArgs, Secrets
 from infra.components.shared.gateway import Gateway, GatewayArgs
 from infra.components.shared.images import Images, ImagesArgs
+from infra.components.shared.machine_access import MachineAccess, MachineAccessArgs
+from infra.components.shared.machine_metadata import machine_metadata
+from infra.components.shared.machine_network import MachineNetwork, MachineNetworkArgs
 from infra.components.shared.network import Network, NetworkArgs
+from infra.components.shared.rollout import Rollout, RolloutArgs
 from infra.components.shared.stack_outputs import Outputs, stack_outputs
 from infra.components.shared.weights import Weights, WeightsArgs
-from infra.components.tpu.rollout import Rollout, RolloutArgs
-from infra.components.tpu.slice_access import SliceAccess, SliceAccessArgs
-from infra.components.tpu.slice_metadata import slice_metadata
-from infra.components.tpu.slice_network import SliceNetwork, SliceNetworkArgs
 from infra.components.tpu.tpu_slice import TpuSlice, TpuSliceArgs
 from infra.planning.plan import Plan
-from infra.planning.platforms.tpu.slices import GATEWAY, SlicesPlan
+from infra.planning.platforms.tpu.slices import GATEWAY, SLICES, SlicesPlan
+from infra.planning.server.command import PORT
 
 
 def deploy(plan: Plan, secrets: Secrets) -> Outputs:
@@ -26,11 +27,22 @@ def deploy(plan: Plan, secrets: Secrets) -> Outputs:
     foundation = Foundation("foundation", FoundationArgs(plan, secrets.hf_token))
     images = Images("images", ImagesArgs(plan, foundation))
     network = Network("network", NetworkArgs(plan, foundation.apis))
-    slice_network = SliceNetwork("slice-network", SliceNetworkArgs(plan, slices, network))
-    access = SliceAccess("slice-access", SliceAccessArgs(plan, foundation, images))
+    slice_network = MachineNetwork(
+        "slice-network",
+        MachineNetworkArgs(
+            plan=plan,
+            network=network,
+            tag=plan.names.part(SLICES),
+            region=slices.region,
+            cidr=slices.subnet_cidr,
+            ports=(PORT,),
+            iap_ssh=plan.settings.tpu.iap_ssh,
+        ),
+    )
+    access = MachineAccess("slice-access", MachineAccessArgs(plan, foundation, images))
     from_hub = plan.settings.weights.from_hub
     weights = None if from_hub else Weights("weights", WeightsArgs(plan, foundation))
-    metadata = slice_metadata(plan, images.serving, foundation.token_secret if from_hub else None)
+    metadata = machine_metadata(plan, images.serving, foundation.token_secret if from_hub else None)
     ready = [*images.ready, *slice_network.ready, *access.ready, *(weights.ready if weights else [])]
     running = {
         name: TpuSlice(

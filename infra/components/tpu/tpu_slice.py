@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pulumi
 
-from infra.components.tpu.slice_metadata import with_log
+from infra.components.shared.machine_metadata import with_log
 from infra.planning.plan import Plan
 from infra.planning.platforms.tpu.slices import SlicesPlan
 from infra.providers.slice_cleanup import SliceCleanup, SliceCleanupArgs

@@ -119,7 +119,7 @@ def _logged(endpoint: Endpoint, member: Member, notes: dict[str, None]) -> Logge
         return LoggedMemory()
     plan = endpoint.planned.plan
     place = plan.deployment.log_place(plan.names, member.name)
-    make = LogSource.slice if place["kind"] == "slice" else LogSource.service
+    make = LogSource.machine if place["kind"] == "machine" else LogSource.service
     source = replace(make(place["name"], place["location"]), matching=LINES)
     try:
         found = logged_memory(last_lines(endpoint.session, source))

@@ -17,7 +17,7 @@ from infra.ops.changing.way_back import WayBack
 from infra.ops.endpoint.endpoint import Endpoint
 from infra.ops.endpoint.stack_state import SpecRecord
 from infra.planning.plan import Plan
-from infra.planning.platforms.tpu.slices import SPEC
+from infra.planning.server.hosting import SPEC
 from infra.planning.units import read_duration, read_minutes, read_predicted
 from infra.serving.command_expectation import command_expectation
 

@@ -109,4 +109,4 @@ def _ahead(seen: SliceStatus, plan: Plan) -> str:
 
 def _log_command(seen: SliceStatus, plan: Plan) -> str:
     """The command that shows what the machine wrote."""
-    return LogSource.slice(seen.id, plan.zone or "").command(plan.names.project)
+    return LogSource.machine(seen.id, plan.zone or "").command(plan.names.project)

@@ -76,7 +76,7 @@ class Deployment(Rental):
         return {"": ""}
 
     def log_place(self, names: Names, member: str) -> Mapping[str, str]:
-        """Return where the server of that name logs: its kind (service or slice), name and location; empty: nowhere yet."""
+        """Return where the server of that name logs: its kind (service or machine), name and location; empty: nowhere yet."""
         return {}
 
     def services(self, names: Names) -> Mapping[str, tuple[str, str]]:

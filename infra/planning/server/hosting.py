@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+SPEC = "gemma4-spec"
+"""The attribute of a machine that says what to serve."""
+
 
 @dataclass(frozen=True)
 class Hosting:

@@ -28,7 +28,7 @@ from tests.fakes.google.client import FakeTime, session
 from tests.fakes.tpu_machine import HF_TOKEN, LOG, TpuMachine
 from tests.fakes.vllm import FakeVllm
 
-SOURCE = LogSource.slice(LOG["node_id"], LOG["location"])
+SOURCE = LogSource.machine(LOG["node_id"], LOG["location"])
 NOISE = 'INFO:     127.0.0.1:40312 - "GET /metrics HTTP/1.1" 200 OK'
 CALL = 'INFO:     10.8.0.2:40312 - "POST /v1/chat/completions HTTP/1.1" 200 OK'
 
@@ -131,7 +131,7 @@ def check_of(gateway: FakeVllm) -> dict[str, Any]:
         "predicted_kv_tokens": [28_000.0, 30_000.0, 32_000.0],
         "ready_timeout_s": 600.0,
         "invoker": "invoker@demo-project.iam.gserviceaccount.com",
-        "log": {"kind": "slice", "name": LOG["node_id"], "location": LOG["location"]},
+        "log": {"kind": "machine", "name": LOG["node_id"], "location": LOG["location"]},
         "skipped": "",
     }
 

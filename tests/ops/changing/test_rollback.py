@@ -11,7 +11,7 @@ import pytest
 
 from infra.google.gcp_settings import Api
 from infra.google.tpu_zone import TpuZone
-from infra.planning.platforms.tpu.slices import SPEC
+from infra.planning.server.hosting import SPEC
 from tests.fakes.google.client import FakeTime, session
 from tests.fakes.operated_stack import OperatedStack, operated_stack
 from tests.fakes.slice_stack import Clock, SliceStack

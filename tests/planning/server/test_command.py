@@ -10,7 +10,7 @@ import pytest
 
 from infra.catalog import catalog
 from infra.catalog.flags import TABLES, flag_table
-from infra.components.tpu.slice_metadata import serving_spec
+from infra.components.shared.machine_metadata import serving_spec
 from infra.planning.plan import Plan
 from infra.planning.planner import make_plan
 from infra.planning.server.command import (

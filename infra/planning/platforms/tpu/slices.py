@@ -19,8 +19,6 @@ from infra.planning.units import counted, parse_duration, read_duration, read_mi
 
 GATEWAY, SLICES = "-gate", "-tpu"
 """Ends of names: of the gateway's account; of the slices' subnet, and the tag by which the firewall knows them."""
-SPEC = "gemma4-spec"
-"""The attribute of a slice's machine that says what to serve."""
 SLICE_NAMES = ("blue", "green", "red", "amber", "violet", "teal", "pink", "grey")
 """Names for slices that nobody named, as many as tpu.slices takes."""
 
@@ -73,7 +71,7 @@ class SlicesPlan(Deployment):
         return {name: f"/slices/{name}" for name in self.names}
 
     def log_place(self, names: Names, member: str) -> dict[str, str]:
-        return {"kind": "slice", "name": names.member(member), "location": self.zone}
+        return {"kind": "machine", "name": names.member(member), "location": self.zone}
 
     def services(self, names: Names) -> dict[str, tuple[str, str]]:
         return {"gateway": (names.prefix, self.gateway_region)}

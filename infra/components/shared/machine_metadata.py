@@ -1,4 +1,4 @@
-"""The attributes by which a slice's machine knows what to do: startup script, supervisor, specification. None is secret.
+"""The attributes by which a machine knows what to do: startup script, supervisor, specification. None is secret.
 
 The specification is one JSON text, which the supervisor follows. It names places and never holds a secret;
 containers/supervisor/README.md says what each field means to the supervisor.
@@ -17,8 +17,8 @@ import pulumi
 from infra.google.logs import LogSource
 from infra.image_names import parse_image_name
 from infra.planning.plan import Plan
-from infra.planning.platforms.tpu.slices import SPEC
 from infra.planning.server.command import PORT
+from infra.planning.server.hosting import SPEC
 
 ARCHIVE = Path("containers/archive.py")
 SUPERVISOR, STARTUP = "gemma4-supervisor", "startup-script"
@@ -28,7 +28,7 @@ STOP_SPARE_S = 15
 """What a container gets beyond vLLM's own time for finishing requests before it is killed."""
 
 
-def slice_metadata(
+def machine_metadata(
     plan: Plan, image: pulumi.Output[str], token_secret: pulumi.Output[str] | None
 ) -> Mapping[str, pulumi.Input[str]]:
     """Return the attributes by name. The specification is an output where the image's digest or the secret's name is one.
@@ -50,7 +50,7 @@ def with_log(
     metadata: Mapping[str, pulumi.Input[str]], plan: Plan, slice_name: str, zone: str
 ) -> Mapping[str, pulumi.Input[str]]:
     """Return the attributes of one slice: those of all, and under which names it writes to Cloud Logging."""
-    source = LogSource.slice(plan.names.member(slice_name), zone)
+    source = LogSource.machine(plan.names.member(slice_name), zone)
     place = {"project_id": plan.names.project, **source.resource_labels, "stack": plan.stack, "slice": slice_name}
     return {**metadata, LOG: json.dumps(place)}
 

@@ -17,7 +17,7 @@ from infra.planning.plan import Plan
 
 
 @dataclass(frozen=True)
-class SliceAccessArgs:
+class MachineAccessArgs:
     """Whose account, and which images."""
 
     plan: Plan
@@ -25,13 +25,13 @@ class SliceAccessArgs:
     images: Images
 
 
-class SliceAccess(pulumi.ComponentResource):
+class MachineAccess(pulumi.ComponentResource):
     """`ready` is what a machine needs before it can start a server."""
 
     ready: list[pulumi.Resource]
 
-    def __init__(self, name: str, args: SliceAccessArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("gemma4:components:SliceAccess", name, {}, opts)
+    def __init__(self, name: str, args: MachineAccessArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gemma4:components:MachineAccess", name, {}, opts)
         account = args.foundation.runtime
         repository = args.images.repository
         pull = gcp.artifactregistry.RepositoryIamMember(
