@@ -8,6 +8,8 @@ $(if $(WORDS),$(eval STACK := $(WORDS))$(eval .PHONY: $(WORDS))$(eval $(WORDS): 
 endif
 STACK ?= $(if $(filter command,$(origin stack)),$(stack),l4)
 ARGS ?=
+# Tests that wait more than they work: three at once keep two cores busy.
+WORKERS ?= 3
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -24,7 +26,7 @@ plan: $(VENV)/.run ## plan a stack, offline: make plan STACK=v6e4 ARGS='--full'
 	@$(BIN)/gemma4 plan $(STACK) $(ARGS)
 
 test: $(VENV)/.dev ## run all tests, some minutes; what lacks a tool is skipped
-	@$(BIN)/python -m pytest -q $(ARGS)
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile $(ARGS)
 
 check: $(VENV)/.dev ## check format, lint, types, and which room imports which
 	@$(BIN)/ruff format --check .
