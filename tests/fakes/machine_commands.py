@@ -1,20 +1,20 @@
-"""A machine's commands, put first on the PATH: docker, iptables and systemctl that do what the test process says.
+"""A machine's commands, put first on the PATH: docker and systemctl that do what the test process says.
 
 Each is a few lines of shell that hand their arguments, environment and input to the test and print what it answers.
 """
 
 from __future__ import annotations
 
-import re
 import socketserver
 import threading
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.fakes.docker import Answer, FakeDocker
 
-COMMANDS = ("docker", "iptables", "iptables-restore", "systemctl")
+COMMANDS = ("docker", "systemctl")
 # In bash, and without a further process, because it runs hundreds of times a test. Fields end with a zero byte; an
 # empty one ends the environment.
 FORWARDER = """\
@@ -38,17 +38,17 @@ class RanCommand:
     arguments: Sequence[str]
     environ: Mapping[str, str]
     text: str
+    at: float = field(default_factory=time.monotonic)
 
     def __str__(self) -> str:
         return " ".join((self.name, *self.arguments))
 
 
 class MachineCommands:
-    """`commands` is everything that was run; `actions` the same in short, with changes of the port among them."""
+    """`commands` is everything that was run; `actions` the same in short, without what only looks."""
 
     def __init__(self, folder: Path) -> None:
         self.docker = FakeDocker()
-        self.firewall = FakeFirewall()
         self.commands: list[RanCommand] = []
         self.actions: list[str] = []
         self.failing: dict[str, str] = {}
@@ -81,14 +81,8 @@ class MachineCommands:
             return self._docker(command)
         if command.name == "systemctl" and "is-system-running" in command.arguments:
             return 1 if self.going_down else 0, "stopping\n" if self.going_down else "running\n", ""
-        if command.name == "systemctl":
-            self.actions.append(str(command))
-            return 0, "", ""
-        before = self.firewall.state
-        answer = self.firewall.answer(command.name, command.arguments, command.text)
-        if self.firewall.state != before:
-            self.actions.append(f"port {self.firewall.state}")
-        return answer
+        self.actions.append(str(command))
+        return 0, "", ""
 
     def ran(self, *words: str) -> list[RanCommand]:
         """The commands whose name and first arguments are these."""
@@ -102,31 +96,6 @@ class MachineCommands:
         elif verb in ("pull", "stop"):
             self.actions.append(verb)
         return self.docker.answer(command.arguments, command.environ, command.text)
-
-
-class FakeFirewall:
-    """One chain that the INPUT chain jumps to. `state` is what its rules mean for another machine."""
-
-    def __init__(self) -> None:
-        self.rules: list[str] = []
-        self.jumps = 0
-
-    @property
-    def state(self) -> str:
-        if not self.jumps or not self.rules:
-            return "open"
-        return "closed" if any("--length" in rule for rule in self.rules) else "closing"
-
-    def answer(self, name: str, arguments: Sequence[str], text: str) -> Answer:
-        if name == "iptables-restore":
-            if "--noflush" not in arguments:
-                raise AssertionError("would have flushed everybody's rules")
-            self.rules = re.findall(r"^-A GEMMA4 (.+)$", text, re.MULTILINE)
-            return 0, "", ""
-        if "-C" in arguments:
-            return (0, "", "") if self.jumps else (1, "", "iptables: No chain/target/match by that name.\n")
-        self.jumps += 1
-        return 0, "", ""
 
 
 class _Commands(socketserver.ThreadingTCPServer):

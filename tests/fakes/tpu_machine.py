@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from containers import archive
+from containers.shared.web import TransientError, call
 from tests.fakes.docker import FakeContainer
 from tests.fakes.google import FakeGoogle
 from tests.fakes.machine_commands import MachineCommands
@@ -41,6 +42,7 @@ LOG = {
     "stack": "v6e4",
     "slice": "blue",
 }
+NAME = "blue-a"
 # What takes seconds on a real machine takes a fraction of one here.
 QUICK = {
     "WATCH_S": "2",
@@ -53,7 +55,7 @@ QUICK = {
     "GENERATION_TIMEOUT_S": "5",
     "UNHEALTHY_S": "60",
     "STABLE_S": "0.2",
-    "SETTLE_S": "0.2",
+    "LEAVE_S": "0.2",
     "REPORT_S": "0.02",
     "MAINTENANCE_S": "0.1",
     "STREAMS": "4",
@@ -73,7 +75,8 @@ class TpuMachine:
         self.google.__enter__()
         self.machine = MachineCommands(folder)
         self.metadata = FakeMetadata(gemma4_supervisor=archive.in_base64(compiled()), gemma4_log=json.dumps(LOG))
-        self.port = free_port()
+        self.metadata.set("gemma4-member", json.dumps({"name": NAME}))
+        self.port, self.ready_port = free_port(), free_port()
         self.output = folder / "output.txt"
         self.shm, self.state, self.run_dir = (folder / name for name in ("shm", "state", "run"))
         self.shm.mkdir()
@@ -90,6 +93,8 @@ class TpuMachine:
             "GEMMA4_STORAGE_URL": self.google.url,
             "GEMMA4_LOG_URL": f"{self.google.url}/logging",
             "GEMMA4_SECRETS_URL": f"{self.google.url}/secretmanager",
+            "GEMMA4_READY_ADDRESS": "127.0.0.1",
+            "GEMMA4_READY_PORT": str(self.ready_port),
             "GEMMA4_STATE_DIR": str(self.state),
             "GEMMA4_RUN_DIR": str(self.run_dir),
             "GEMMA4_WEIGHTS_ROOT": str(self.shm / "weights"),
@@ -163,10 +168,9 @@ class TpuMachine:
         return document
 
     def reboot(self) -> None:
-        """The process and the container end, memory is empty, rules are gone, disks stay."""
+        """The process and the container end, memory is empty, disks stay."""
         self.kill()
         self.machine.docker.reboot()
-        self.machine.firewall.rules, self.machine.firewall.jumps = [], 0
         for folder in (self.shm, self.run_dir):
             subprocess.run(["rm", "-rf", str(folder)], check=True)
         self.shm.mkdir()
@@ -240,14 +244,34 @@ class TpuMachine:
         assert container is not None
         return container
 
+    def ask(self, path: str) -> tuple[int, dict[str, Any]]:
+        """What the supervisor answers a gateway; 0 while nobody listens."""
+        try:
+            reply = call("GET", f"http://127.0.0.1:{self.ready_port}{path}", timeout_s=5)
+        except TransientError:
+            return 0, {}
+        return reply.status, json.loads(reply.body)
+
+    @property
+    def is_ready(self) -> bool:
+        return self.ask(f"/ready/{NAME}")[0] == 200
+
+    def until_refused(self) -> None:
+        self.until(lambda: not self.is_ready, "the server to take no requests")
+
+    @property
+    def taken(self) -> list[bool]:
+        """What gateways were told, one after the other: True where the server takes requests."""
+        return [bool(entry["ready"]) for entry in self.said("ready")]
+
     def serves(self, name: str) -> bool:
-        """As a caller from another machine sees it: this specification's server runs, and its port is open."""
+        """As a caller from another machine sees it: this specification's server runs, and takes requests."""
         container = self.machine.docker.container
         return (
             container is not None
             and container.running
             and container.labels["gemma4.hash"] == name
-            and self.machine.firewall.state == "open"
+            and self.is_ready
             and self.status.get("stage") == "serving"
             and self.status.get("running") == name
         )

@@ -9,6 +9,7 @@ import shutil
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Sequence
 from typing import NoReturn
@@ -24,6 +25,7 @@ from .installation import Installation, InstallError, machine_goes_down
 from .log import Log
 from .machine_status import MachineStatus
 from .metadata_server import SUPERVISOR, MetadataServer
+from .readiness_server import Readiness, ReadinessServer
 from .server_output import ServerOutput
 from .state import SavedState
 from .supervisor_settings import SupervisorSettings
@@ -79,7 +81,8 @@ def supervise(settings: SupervisorSettings) -> int:
     state = SavedState(settings.state_dir / "state.json", settings.weights_root, status)
     docker = Docker(settings, log)
     output = ServerOutput(docker, cloud_log.add_line)
-    context = Context(settings, log, status, metadata, docker, state, output)
+    readiness = Readiness(settings, log, status)
+    context = Context(settings, log, status, metadata, docker, state, output, readiness)
     log.info("begin", f"Supervisor {installation.version} begins.", version=installation.version)
     cloud_log.collect = output.collect
     cloud_log.start()
@@ -93,12 +96,13 @@ def supervise(settings: SupervisorSettings) -> int:
         # Before anything that could fail in this version: a better one may be waiting.
         with contextlib.suppress(TransientError):
             installation.upgrade_to(metadata.read(SUPERVISOR), log, status, cloud_log.flush)
+        ReadinessServer(settings, status, readiness).start()
         controller.run()
     except Stopped:
-        if goes_down := machine_goes_down():
-            controller.close_port()
-        what = "closed, as the machine goes down" if goes_down else "left as it is, like the container"
-        log.info("end", f"Told to stop; the port is {what}.")
+        if machine_goes_down():
+            controller.withdraw()
+            time.sleep(settings.leave_s)  # docker ends the container once this process has ended
+        log.info("end", "Told to stop; the container is left as it is.")
         prepare_to_end()
         os._exit(0)  # threads may still wait for the network
     except Exception as error:
@@ -106,7 +110,7 @@ def supervise(settings: SupervisorSettings) -> int:
 
 
 def _end_on_bug(log: Log, status: MachineStatus, cloud_log: CloudLog, error: BaseException) -> NoReturn:
-    """Report an unexpected error of any thread and end the process. Container and port stay as they are."""
+    """Report an unexpected error of any thread and end the process. The container stays as it is."""
     try:
         stack = "".join(traceback.format_exception(type(error), error, error.__traceback__))
         log.error("fault", "A bug of the supervisor ended it. systemd starts it again.", stack=log.redacted(stack))

@@ -8,6 +8,7 @@ from .docker import Docker
 from .log import Log
 from .machine_status import MachineStatus
 from .metadata_server import MetadataServer
+from .readiness_server import Readiness
 from .server_output import ServerOutput
 from .state import SavedState
 from .supervisor_settings import SupervisorSettings
@@ -24,3 +25,4 @@ class Context:
     docker: Docker
     state: SavedState
     output: ServerOutput
+    readiness: Readiness

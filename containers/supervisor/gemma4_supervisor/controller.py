@@ -23,6 +23,7 @@ from containers.shared.web import backoff
 from .cleanup import remove_unneeded
 from .context import Context
 from .desired_spec import Spec, SpecError, parse_spec
+from .membership import Membership
 from .metadata_server import SPEC, SUPERVISOR, AttributeWatch, MaintenanceWatch
 from .preparation import PLACES, Preparation
 from .server_lifecycle import Phase, ServerLifecycle
@@ -39,6 +40,7 @@ class Controller:
         self._context, self._state, self._replace_program = context, context.state, replace_program
         self._events: queue.Queue[Callable[[], None]] = queue.Queue()
         self._lifecycle = ServerLifecycle(context, self._events.put, self._on_served)
+        self._membership = Membership(context, self._later)
         self._wanted: Spec | None = None
         self._change: Preparation | None = None
 
@@ -48,6 +50,7 @@ class Controller:
         # First, so that a better version arrives whatever else fails.
         AttributeWatch(settings, metadata, SUPERVISOR, self._later(self._replace_program)).start()
         MaintenanceWatch(settings, metadata, self._later(self._on_maintenance)).start()
+        self._membership.start()
         failures = 0
         while not self._lifecycle.adopt_or_restart():
             failures += 1
@@ -57,20 +60,21 @@ class Controller:
             self._work(min(TICK_S, settings.restart_s))
 
     def halt(self) -> None:
-        """Stop everything that is being fetched; the container and its port stay as they are."""
+        """Stop everything that is being fetched; the container stays as it is."""
         self._lifecycle.halt()
         if self._change:
             self._change.halt()
 
-    def close_port(self) -> None:
-        """Close the port, because the machine goes down: a server that is ending answers every request with an error."""
-        self._lifecycle.close_port()
+    def withdraw(self) -> None:
+        """Leave the gateways, because the machine goes down: a server that is ending answers every request with an error."""
+        self._membership.withdraw()
 
     def _work(self, for_s: float) -> None:
         """Handle events for so many seconds."""
         end = time.monotonic() + for_s
         while (left_s := end - time.monotonic()) > 0:
             self._report_status()
+            self._context.readiness.expect_turn(self._context.settings.alive_s)
             with contextlib.suppress(queue.Empty):
                 self._events.get(timeout=left_s)()
             self._lifecycle.tick()

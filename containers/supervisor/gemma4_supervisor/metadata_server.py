@@ -17,6 +17,7 @@ from .supervisor_settings import SupervisorSettings
 SPEC = "attributes/gemma4-spec"
 SUPERVISOR = "attributes/gemma4-supervisor"
 LOG = "attributes/gemma4-log"
+MEMBER = "attributes/gemma4-member"
 MAINTENANCE = "upcoming-maintenance?alt=json&recursive=true"
 ADDRESS = "network-interfaces/0/ip"
 REPORT = "guest-attributes/gemma4/status"

@@ -18,7 +18,7 @@ everything. So the server's own counter of generated tokens is read first, with 
 SLOW means: no token is known to have been generated while at least one request was waiting: the probe's own. The first question
 waits `generation_timeout_s`. While a server is SLOW each further question waits `unhealthy_s`, so that it keeps its place in
 the server's queue, and an overloaded server never has more than one connection of the probe. `server_lifecycle` decides what
-follows: SLOW alone leaves the port open and ends the container only after `unhealthy_s` of it.
+follows: SLOW alone goes on taking requests and ends the container only after `unhealthy_s` of it.
 
 One long answer moves the counter while every new question fails; therefore the fourth look asks all the same.
 """

@@ -80,8 +80,6 @@ class ServerLifecycle:
             self._context.log.warning(
                 "stop", "A container of an unknown specification runs; it goes on until another starts."
             )
-        elif self.current:
-            self._slot.close(self.current)
         self.restart()
         return True
 
@@ -98,7 +96,7 @@ class ServerLifecycle:
         """Stop the current run in order, and start this one."""
         self._abandon_restart()
         if self.current:
-            self._stop(self.current)
+            self._stop(self.current, f"{run.spec.hash} takes over")
         self._start(run)
 
     def restart(self) -> None:
@@ -120,14 +118,9 @@ class ServerLifecycle:
             self._return_to(self.current)
 
     def halt(self) -> None:
-        """Stop fetching; the container and its port stay as they are."""
+        """Stop fetching; the container stays as it is."""
         if self._restart_preparation:
             self._restart_preparation.halt()
-
-    def close_port(self) -> None:
-        """Take the server out of reach, before docker ends its container."""
-        if self.current:
-            self._slot.close(self.current)
 
     # From start to start.
 
@@ -135,6 +128,8 @@ class ServerLifecycle:
         self._context.log.info("adopted", f"{run.spec.hash} runs already and goes on.", hash=run.spec.hash)
         self._remember(run)
         self._enter(Phase.SERVING if run.up else Phase.STARTING)
+        if run.up:  # the first finding may take a minute under load
+            self._slot.accept()
         self._slot.watch(run, container.id)
 
     def _start(self, run: ServingRun) -> None:
@@ -147,9 +142,9 @@ class ServerLifecycle:
         except (DockerError, OSError) as error:
             self._fail(run, str(error).rstrip("."))
 
-    def _stop(self, run: ServingRun) -> None:
+    def _stop(self, run: ServingRun, why: str) -> None:
         try:
-            self._slot.stop(run)
+            self._slot.stop(run, why)
         except DockerError as error:
             self._context.log.warning("stop", f"{run.spec.hash} was not stopped in order: {error}")
 
@@ -185,7 +180,7 @@ class ServerLifecycle:
         """Stop a run that failed; then wait and restart it, or go back to the last good one."""
         run.failures += 1
         output = self._context.docker.last_output()
-        self._stop(run)
+        self._stop(run, f"{run.spec.hash} has failed")
         text = f"{run.spec.hash} failed, {run.failures} in a row: {why}."
         self._context.status.trouble("start", f"{text} Its last output: {output}" if output else text)
         self._context.status.clear("serving")
@@ -222,7 +217,7 @@ class ServerLifecycle:
             seconds = round(self._in_phase_s(), 1)
             self._context.log.info("serving", f"{run.spec.hash} serves.", hash=run.spec.hash, startSeconds=seconds)
             run.up = True
-            self._open(run)
+            self._accept()
             self._context.status.clear("start")
             if self._state.good is None or self._state.is_good(run):
                 self._state.good = run
@@ -237,8 +232,8 @@ class ServerLifecycle:
     def _on_healthy(self, run: ServingRun) -> None:
         self._slow_since = None
         self._context.status.clear("serving")
-        if self._slot.port != "open":  # it was unhealthy, or an earlier supervisor changed the port last
-            self._open(run)
+        if self.phase is not Phase.SERVING:
+            self._accept()
         is_new = not self._state.is_good(run)
         if self._in_phase_s() < self._context.settings.stable_s or not (is_new or run.failures):
             return
@@ -250,7 +245,7 @@ class ServerLifecycle:
             self._served(run)
 
     def _on_slow(self, run: ServingRun, finding: Finding) -> None:
-        """Leave the port open, and restart after a while: load and a server that hangs look alike at first."""
+        """Go on taking requests, and restart after a while: load and a server that hangs look alike at first."""
         settings, seconds = self._context.settings, time.monotonic()
         if self._slow_since is None:
             self._slow_since = seconds
@@ -258,25 +253,25 @@ class ServerLifecycle:
         if silent_s > settings.unhealthy_s:
             self._fail(run, f"it generated nothing for {silent_s:.0f} s while a request waited, {finding.detail}")
             return
-        text = f"{run.spec.hash} {finding.condition.value}: {finding.detail}. Its port stays open; if it generates"
+        text = (
+            f"{run.spec.hash} {finding.condition.value}: {finding.detail}. It goes on taking requests; if it generates"
+        )
         self._context.status.trouble("serving", f"{text} nothing for {settings.unhealthy_s:g} s, it is restarted.")
 
     def _on_unhealthy(self, run: ServingRun, finding: Finding) -> None:
-        """Close the port at once: errors are quick and would draw a gateway's load. It opens with the next token."""
+        """Take no requests until the next token: errors are quick and would draw a gateway's load."""
         if self.phase is not Phase.UNHEALTHY:
             self._enter(Phase.UNHEALTHY)
-        if self._slot.port != "closed":
-            self._slot.close(run)
+        self._slot.refuse(f"{run.spec.hash} is unhealthy, {finding.condition.value}")
         self._context.status.trouble(
             "serving", f"{run.spec.hash} is unhealthy, {finding.condition.value}: {finding.detail}"
         )
         if self._in_phase_s() > self._context.settings.unhealthy_s:
             self._fail(run, f"unhealthy for {self._in_phase_s():.0f} s, {finding.detail}")
 
-    def _open(self, run: ServingRun) -> None:
-        if self.phase is not Phase.SERVING:
-            self._enter(Phase.SERVING)
-        self._slot.open(run)
+    def _accept(self) -> None:
+        self._enter(Phase.SERVING)
+        self._slot.accept()
         self._context.status.clear("serving")
         self._context.status.set(servingSince=now())
 

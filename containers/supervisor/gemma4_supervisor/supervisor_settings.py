@@ -26,6 +26,9 @@ class SupervisorSettings:
     weights_root: Path = Path("/dev/shm/weights")  # noqa: S108  memory is the point
     unit_dir: Path = Path("/etc/systemd/system")
     device_dir: Path = Path("/dev")
+    ready_address: str = ""
+    ready_port: int = 8090
+    """Where gateways ask which servers take requests; on every address of the machine where the address is blank."""
 
     watch_s: float = 60
     """How long one request to the metadata server waits for a change; the client waits ten seconds more."""
@@ -42,12 +45,15 @@ class SupervisorSettings:
     generation_timeout_s: float = 60
     """How long an answer of a healthy server may take: under load `/health` alone may take half a minute."""
     unhealthy_s: float = 180
-    """How long a running server may answer with errors, its port closed, or generate nothing while a request waits,
+    """How long a running server may answer with errors, out of reach, or generate nothing while a request waits,
     before it is restarted. A question to a silent one waits as long."""
     stable_s: float = 600
     """Serving for so long proves a specification: earlier failures are forgotten, and it is the last good one."""
-    settle_s: float = 5
-    """Longest wait for callers to disconnect before a stop: a second more than the gateway keeps idle connections."""
+    leave_s: float = 3
+    """How long a gateway may still send requests after it was told not to: it asks every second, and believes the second
+    answer."""
+    alive_s: float = 300
+    """The main loop turns at least so often: docker has a minute for each of the few commands of one turn."""
     report_s: float = 10
     report_cap_s: float = 60
     """Shortest and longest time between two reports through the metadata server, which accepts few a minute. A report is

@@ -16,7 +16,7 @@ import pytest
 from containers import archive
 from tests.containers.supervisor.test_supervisor_readme import first_column
 from tests.fakes.google.wire import error_body
-from tests.fakes.tpu_machine import BUCKET, HF_TOKEN, MANIFEST, MODEL, PREFIX, QUICK, REGISTRY, TpuMachine
+from tests.fakes.tpu_machine import BUCKET, HF_TOKEN, MANIFEST, MODEL, NAME, PREFIX, QUICK, REGISTRY, TpuMachine
 
 SECRET = "projects/demo-project/secrets/hf"
 OTHER_IMAGE = f"{REGISTRY}/demo/gemma4/vllm-tpu:v0.33.0"
@@ -35,15 +35,16 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TpuMachine]:
 
 
 class TestASpecificationIsServed:
-    def test_a_specification_is_served_behind_a_closed_port_until_it_has_generated(self, tpu: TpuMachine) -> None:
+    def test_a_specification_is_served_to_gateways_once_it_has_generated(self, tpu: TpuMachine) -> None:
         tpu.want("spec-a")
         tpu.machine.docker.behaviour("spec-a").healthy = False
         tpu.start()
         tpu.until(lambda: tpu.machine.docker.container and tpu.container.looks >= 3, "some looks at the container")
-        assert tpu.machine.firewall.state == "closed"
+        status, answer = tpu.ask(f"/ready/{NAME}")
+        assert (status, answer["why"]) == (503, "spec-a is starting")
         tpu.machine.docker.behaviour("spec-a").healthy = True
         tpu.until_serving("spec-a")
-        assert tpu.machine.actions == ["pull", "port closed", "run spec-a", "port open"]
+        assert tpu.machine.actions == ["pull", "run spec-a"]
         assert tpu.container.questions >= 1
         assert not tpu.errors
 
@@ -116,7 +117,7 @@ class TestASpecificationIsServed:
         self, served: TpuMachine
     ) -> None:
         assert served.status["wanted"] == served.status["running"] == "spec-a"
-        assert served.status["port"] == "open"
+        assert served.status["ready"] == [NAME]
         assert first_column("Status") == set(served.status)
         served.until(lambda: json.loads(served.metadata.reports[-1])["stage"] == "serving", "a report")
 
@@ -145,17 +146,16 @@ class TestAChange:
         tpu.close()
         assert took_s < 5
 
-    def test_a_change_fetches_first_then_lets_callers_go_then_stops_what_serves(self, serving: TpuMachine) -> None:
+    def test_a_change_fetches_first_then_stops_what_serves(self, serving: TpuMachine) -> None:
         serving.want("spec-b")
         serving.until_serving("spec-b")
-        expected = ["pull", "port closing", "port closed", "stop", "run spec-b", "port open"]
-        assert serving.machine.actions == expected
+        assert serving.machine.actions == ["pull", "stop", "run spec-b"]
         (stop,) = serving.machine.ran("docker", "stop")
         assert list(stop.arguments[1:3]) == ["-t", "45"]
 
     def test_a_change_gives_a_server_out_of_reach_as_long_as_any_other(self, serving: TpuMachine) -> None:
         serving.machine.docker.behaviour("spec-a").generates = False
-        serving.until(lambda: serving.machine.firewall.state == "closed", "the port to close")
+        serving.until_refused()
         serving.want("spec-b", drainSeconds=46)
         serving.until_serving("spec-b")
         (stop,) = serving.machine.ran("docker", "stop")
@@ -224,8 +224,7 @@ class TestTheNewestSpecificationWins:
         serving.until(lambda: "run spec-b" in serving.machine.actions, "spec-b to start")
         serving.want("spec-c")
         serving.until_serving("spec-c")
-        begun = serving.machine.actions.index("run spec-b")
-        assert "port open" not in serving.machine.actions[begun : serving.machine.actions.index("run spec-c")]
+        assert serving.taken == [True, False, True]  # spec-b never was
 
     def test_the_newest_specification_wins_over_one_that_crashes_again_and_again(self, serving: TpuMachine) -> None:
         serving.machine.docker.behaviour("spec-b").dies_with = 1

@@ -75,7 +75,7 @@ class TestAFullDisk:
         assert "docker system df" in serving.until_trouble("disk", "state.json")
         serving.until_serving("spec-b")
         serving.machine.docker.behaviour("spec-b").generates = False
-        serving.until(lambda: serving.machine.firewall.state == "closed", "the port to close")
+        serving.until_refused()
         serving.machine.docker.behaviour("spec-b").generates = True
         full.rmdir()
         serving.until(lambda: not serving.errors, "the all-clear")
@@ -146,7 +146,7 @@ class TestDocker:
         serving.machine.docker.garbled = 2
         serving.until(lambda: not serving.machine.docker.garbled, "the nonsense to be read")
         serving.machine.docker.behaviour("spec-a").generates = False
-        serving.until(lambda: serving.machine.firewall.state == "closed", "the port to close")
+        serving.until_refused()
 
     def test_docker_that_quotes_no_text_is_understood(self, serving: TpuMachine) -> None:
         assert serving.process
@@ -196,7 +196,7 @@ class TestABug:
         assert "ZeroDivisionError" in json.dumps(serving.said("trouble"))
         assert "ZeroDivisionError" in serving.metadata.reports[-1]
         assert serving.container.id == before
-        assert serving.machine.firewall.state == "open"
+        assert serving.container.running
 
 
 class TestAContainer:
@@ -210,11 +210,9 @@ class TestAContainer:
         serving.until(lambda: len(serving.said("wanted")) == 2, "the specification to be read")
         serving.until_serving("spec-a")
         assert serving.container.id == before
-        assert "port closed" not in serving.machine.actions
+        assert False not in serving.taken[1:]
 
-    def test_a_container_that_is_not_known_is_left_by_its_callers_before_it_is_stopped(
-        self, serving: TpuMachine
-    ) -> None:
+    def test_a_container_that_is_not_known_is_stopped_in_order(self, serving: TpuMachine) -> None:
         serving.kill()
         state = serving.state / "state.json"
         kept: dict[str, Any] = json.loads(state.read_text())
@@ -226,22 +224,23 @@ class TestAContainer:
         serving.start()
         serving.until(lambda: "run spec-a" in serving.machine.actions, "a known one")
         serving.until_serving("spec-a")
-        assert serving.machine.actions[:4] == ["port closing", "port closed", "stop", "run spec-a"]
+        assert serving.machine.actions[:2] == ["stop", "run spec-a"]
         stop = serving.machine.ran("docker", "stop")[0]
         assert list(stop.arguments[1:3]) == ["-t", "45"]
 
-    def test_a_container_that_is_not_known_serves_until_another_is_ready(self, serving: TpuMachine) -> None:
+    def test_a_container_that_is_not_known_goes_on_until_another_is_here_but_takes_no_new_requests(
+        self, serving: TpuMachine
+    ) -> None:
         serving.kill()
         (serving.state / "state.json").unlink()
         serving.want("spec-b", image="missing:1")
         serving.start()
         serving.until_trouble("image")
         assert serving.container.running
-        assert serving.machine.firewall.state == "open"
+        assert not serving.is_ready
         serving.want("spec-c")
         serving.until_serving("spec-c")
-        expected = ["port closing", "port closed", "stop", "run spec-c", "port open"]
-        assert serving.machine.actions[-5:] == expected
+        assert serving.machine.actions[-2:] == ["stop", "run spec-c"]
         stop = serving.machine.ran("docker", "stop")[0]
         assert list(stop.arguments[1:3]) == ["-t", "45"]
 

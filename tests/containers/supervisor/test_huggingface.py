@@ -14,6 +14,7 @@ from containers.supervisor.gemma4_supervisor.huggingface import token_files, unn
 from containers.supervisor.gemma4_supervisor.log import Log
 from containers.supervisor.gemma4_supervisor.machine_status import MachineStatus
 from containers.supervisor.gemma4_supervisor.metadata_server import MetadataServer
+from containers.supervisor.gemma4_supervisor.readiness_server import Readiness
 from containers.supervisor.gemma4_supervisor.server_output import ServerOutput
 from containers.supervisor.gemma4_supervisor.state import SavedState
 from containers.supervisor.gemma4_supervisor.supervisor_settings import SupervisorSettings
@@ -51,9 +52,8 @@ class TestHuggingFaceFiles:
         status = MachineStatus(log, tmp_path / "status.json", lambda text: None, 10, 60)
         state = SavedState(tmp_path / "state.json", ROOT, status)
         docker = Docker(settings, log)
-        context = Context(
-            settings, log, status, MetadataServer(settings, log), docker, state, ServerOutput(docker, print)
-        )
+        output, readiness = ServerOutput(docker, print), Readiness(settings, log, status)
+        context = Context(settings, log, status, MetadataServer(settings, log), docker, state, output, readiness)
         spec = parsed(hfTokenSecret="projects/p/secrets/s")
         late = preparation.Preparation(context, spec, lambda *_: None, lambda _: None)
 

@@ -91,13 +91,6 @@ class TestASpecificationThatServes:
         (token,) = quick.token_files
         assert token.read_text() == OTHER_TOKEN
 
-    def test_a_serving_specification_proves_itself_also_behind_a_firewall_that_cannot_be_changed(
-        self, quick: TpuMachine
-    ) -> None:
-        quick.machine.failing["iptables-restore"] = "iptables: Permission denied"
-        quick.want("spec-b")
-        quick.until(lambda: quick.said("proven"), "the proof")
-
     def test_a_serving_specification_that_fails_three_times_gives_way_with_what_is_still_here(
         self, serving: TpuMachine
     ) -> None:

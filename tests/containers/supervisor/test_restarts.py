@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from containers import archive
-from tests.fakes.tpu_machine import BUCKET, HF_TOKEN, PREFIX, REGISTRY, TpuMachine
+from tests.fakes.tpu_machine import BUCKET, HF_TOKEN, NAME, PREFIX, REGISTRY, TpuMachine
 
 OTHER_IMAGE = f"{REGISTRY}/demo/gemma4/vllm-tpu:v0.33.0"
 
@@ -51,7 +51,6 @@ class TestASupervisorThatEnds:
         code = serving.kill(number)
         assert code == (0 if number == signal.SIGTERM else -number)
         assert serving.container.running
-        assert serving.machine.firewall.state == "open"
         serving.start()
         serving.until(lambda: serving.said("adopted"), "the adoption")
         serving.until(lambda: len(serving.said("wanted")) == 2, "the specification to be read")
@@ -87,15 +86,15 @@ class TestASupervisorThatEnds:
         serving.kill()
         serving.start()
         serving.until(lambda: serving.said("adopted"), "the adoption")
-        assert serving.machine.firewall.state == "closed"
+        assert not serving.is_ready
         serving.machine.docker.behaviour("spec-b").healthy = True
         serving.until_serving("spec-b")
         assert serving.machine.actions.count("run spec-b") == 1
 
-    def test_a_supervisor_that_ends_with_the_machine_closes_the_port_first(self, serving: TpuMachine) -> None:
+    def test_a_supervisor_that_ends_with_the_machine_leaves_the_gateways_first(self, serving: TpuMachine) -> None:
         serving.machine.going_down = True
         serving.kill(signal.SIGTERM)
-        assert serving.machine.actions == ["port closed"]
+        assert serving.said("ready")[-1]["message"] == f"{NAME} takes no requests: the machine goes down."
         assert serving.container.running  # that one is docker's to end
 
     @pytest.mark.parametrize("verb", ["stop", "rm", "run"])
@@ -119,7 +118,7 @@ class TestAReboot:
         serving.start()
         serving.until(lambda: "run spec-a" in serving.machine.actions, "the container")
         serving.until_serving("spec-a")
-        assert serving.machine.actions == ["port closed", "run spec-a", "port open"]  # the image was still on the disk
+        assert serving.machine.actions == ["run spec-a"]  # the image was still on the disk
         assert Path(serving.destination(), "config.json").exists()
 
     def test_a_reboot_after_which_the_machine_has_another_address_starts_the_server_there(
