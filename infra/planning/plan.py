@@ -90,6 +90,11 @@ class Plan:
     notes: tuple[str, ...] = ()
 
     @property
+    def paused(self) -> bool:
+        """Whether nothing is kept running or asked for, by the settings; all figures are those of a stack that runs."""
+        return self.platform.paused(self.settings)
+
+    @property
     def region(self) -> str:
         """The region of everything that is regional: images, weights, services."""
         return self.place.region

@@ -325,7 +325,7 @@ class _PlanningRun:
         yield from adapter_notes(settings, server)
         drafter = self.assistant if settings.serving.speculation.method == "mtp" else None
         yield from checkpoint_notes(self.model, self.accelerator, drafter, self.facts)
-        yield from paused_note(settings, self.stack)
+        yield from paused_note(self.stack, paused=self.platform.paused(settings))
         yield from evaluation_note(settings, server)
         yield from access_notes(settings, self.model) if self.accelerator.deployable else ()
         plain = capacity_of(replace(server, kv_cache_dtype="auto"), memory.kv_bytes_per_device)

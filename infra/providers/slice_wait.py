@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from infra.errors import GoogleError
 from infra.google.api_errors import is_transient
-from infra.google.slice_records import is_expired
+from infra.google.slice_records import is_expired, request_end
 from infra.google.tpu_types import Node, QueuedResource, QueueState
 from infra.google.tpu_zone import TpuZone
 from infra.planning.units import read_duration
@@ -15,6 +15,7 @@ from infra.providers.base import Progress
 ACTIVE = "ACTIVE"
 WAITING = "WAITING"
 _FIRST_POLL_S, _POLL_S = 1.0, 5.0
+_LEAVES_S = 60.0  # a request that ends within this is as good as over when `up` stops waiting
 
 
 @dataclass(frozen=True)
@@ -135,10 +136,15 @@ def _why_no_machine(zone: TpuZone, wait: NodeWait, poll: _Poll, when: str) -> st
             "`pulumi up` again; if that does not help, give the slice back: gcloud compute tpus queued-resources delete "
             f"{wait.queued_id} --zone {zone.zone} --force, then `pulumi up`."
         )
+    end = request_end(poll.queued, None) if poll.queued else None
+    stays = end is None or end.at > zone.session.clock() + _LEAVES_S
+    then = (
+        "keeps its place in the queue and serves by itself once it is granted: run `pulumi up` again to go on waiting"
+        if stays
+        else "leaves the queue now: run `pulumi up` again to ask anew (with tpu.validUntilDuration it stays for longer)"
+    )
     return (
-        f"No capacity for {wait.accelerator_type} in {zone.zone} {when} ({poll.in_words}). "
-        f"{wait.queued_id} keeps its place in the queue and serves by itself once it is granted: run `pulumi up` again "
-        "to go on waiting, `gemma4 tpu status` to look, `gemma4 zones` for other zones (tpu.zone, and write out region, or "
-        "the weights move along); `pulumi destroy` "
-        "gives the place up."
+        f"No capacity for {wait.accelerator_type} in {zone.zone} {when} ({poll.in_words}). {wait.queued_id} {then}, "
+        "`gemma4 tpu status` to look, `gemma4 zones` for other zones (tpu.zone, and write out region, or the weights move "
+        "along); `pulumi destroy` gives the place up."
     )

@@ -77,7 +77,7 @@ class TestTheRequest:
         node = spec["node"]
         assert sorted(body) == ["provisioningModel", "queueingPolicy", "runDuration", "tpu"]
         assert (body["provisioningModel"], body["runDuration"]) == ("FLEX_START", {"maxRunDuration": "86400s"})
-        assert body["queueingPolicy"] == {"validUntilDuration": "14400s"}
+        assert body["queueingPolicy"] == {"validUntilDuration": "1200s"}
         assert spec["parent"] == f"projects/{PROJECT}/locations/us-east5-a"
         assert spec["nodeId"] == f"gemma4-{name}-blue"
         assert sorted(node) == [

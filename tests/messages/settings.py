@@ -85,7 +85,6 @@ SETTINGS: Mapping[str, tuple[Case, ...]] = {
         ),
         written("no request of any caller", 2, ("gateway.perCaller",), "gemma4:gateway: {perCaller: 0}"),
         written("an affinity that is none", 2, ("gateway.affinity",), "gemma4:gateway: {affinity: sessions}"),
-        written("no slice at all", 2, ("tpu.slices",), "gemma4:tpu: {slices: []}"),
         written("one slice twice", 2, ("tpu.slices",), "gemma4:tpu: {slices: [blue, blue]}"),
         written("a range that is none", 2, ("network.subnetCidr",), "gemma4:network: {subnetCidr: 999.0.0.0/26}"),
         written(
@@ -498,6 +497,13 @@ SETTINGS: Mapping[str, tuple[Case, ...]] = {
             0,
             ("tpu.waitForCapacity",),
             "gemma4:tpu: {validUntilDuration: 30m, waitForCapacity: 1h}",
+            pair=ON_TPU,
+        ),
+        written(
+            "a request that may be granted when nobody waits for it any more",
+            0,
+            ("tpu.validUntilDuration",),
+            "gemma4:tpu: {validUntilDuration: 4h}",
             pair=ON_TPU,
         ),
         written(

@@ -129,6 +129,14 @@ class TestSlices:
         }
         assert rows["slice blue"]["usdLeast"] == pytest.approx(1.5 * price)
 
+    def test_of_a_paused_stack_are_counted_where_they_ran_and_else_not_missed(
+        self, v6e4: OperatedStack, gemma4: Command
+    ) -> None:
+        v6e4.write({"paused": True})
+        assert not [one for one in rows_of(gemma4("cost", "v6e4", "--json").data) if one.startswith("slice")]
+        ran(v6e4, "gemma4-v6e4-blue", 90)
+        assert "slice blue" in rows_of(gemma4("cost", "v6e4", "--json").data)
+
     def test_without_a_record_are_not_said_to_have_cost_nothing(self, v6e4: OperatedStack, gemma4: Command) -> None:
         v6e4.google.time_series.forgotten = (TPU_CPU,)
         rows = rows_of(gemma4("cost", "v6e4", "--json").data)

@@ -221,6 +221,22 @@ class TestSlices:
         assert "1 of 2 slices does" in answer.data["summary"]
         assert answer.data["next"].startswith("green: it waits for capacity")
 
+    @pytest.mark.parametrize("pause", [{"paused": True}, {"tpu": {"slices": []}}])
+    def test_of_a_paused_stack_are_not_asked_for_and_one_that_is_left_is_said(
+        self, v6e4: OperatedStack, gemma4: Command, pause: dict[str, Any]
+    ) -> None:
+        v6e4.write(pause)
+        answer = gemma4("status", "v6e4", "--json")
+        assert (answer.code, answer.data["serving"], answer.data["next"]) == (1, False, "gemma4 resume v6e4")
+        assert "is paused: no slice is asked for" in answer.data["summary"]
+        assert [one["next"] for one in answer.data["slices"]] == [
+            "the stack is paused: gemma4 resume v6e4 asks for it again"
+        ]
+        grant(v6e4, "blue")
+        answer = gemma4("status", "v6e4", "--json")
+        assert (answer.code, answer.data["next"]) == (1, "pulumi up -s v6e4")
+        assert "is paused, and blue is still there and paid for" in answer.data["summary"]
+
     def test_without_a_gateway_cannot_be_asked_by_anybody(self, v6e4: OperatedStack, gemma4: Command) -> None:
         for name in ("blue", "green"):
             grant(v6e4, name)

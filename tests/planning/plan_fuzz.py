@@ -178,7 +178,7 @@ _CHOSEN: Mapping[str, Draw] = {
     "probes.startup.timeoutSeconds": _between(1, 300),
     "probes.startup.failureThreshold": _between(1, 2000),
     "tpu.zone": _one_of(*_ZONES),
-    "tpu.slices": _one_of(["blue"], ["blue", "green"], ["a", "b", "c", "d", "e", "f", "g", "h"]),
+    "tpu.slices": _one_of([], ["blue"], ["blue", "green"], ["a", "b", "c", "d", "e", "f", "g", "h"]),
     "tpu.provisioning": _one_of("flex-start", "spot", "on-demand"),
     "tpu.maxRunDuration": _one_of("1m", "10m", "20m", "24h", "7d", "8d"),
     "tpu.validUntilDuration": _one_of("1s", "10m", "4h", "9d"),

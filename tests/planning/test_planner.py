@@ -481,6 +481,37 @@ class TestAProfileWithoutEffect:
         ]
 
 
+class TestAPause:
+    def test_is_also_an_empty_list_of_slices(self) -> None:
+        """All figures are those of a stack with its default slice."""
+        paused, empty = plan(MOE, paused=True), plan(MOE, tpu__slices=[])
+        assert (paused.paused, empty.paused, plan(MOE).paused) == (True, True, False)
+        assert (empty.deployment, empty.cost, empty.quotas) == (paused.deployment, paused.cost, paused.quotas)
+        assert (empty.notes, empty.warnings) == (paused.notes, paused.warnings)
+
+
+class TestARequestThatStands:
+    """Longer than `pulumi up` waits, somebody pays for what nobody waits for."""
+
+    @staticmethod
+    def warned(**typed: Any) -> list[str]:
+        return [str(one) for one in plan(MOE, **typed).warnings if one.key == "tpu.validUntilDuration"]
+
+    @pytest.mark.parametrize(("wait", "stands_s"), [("20m", 1200), ("5h", 18_000), ("0s", 60)])
+    def test_by_default_ends_with_the_wait(self, wait: str, stands_s: int) -> None:
+        slices = plan(MOE, tpu__waitForCapacity=wait).deployment
+        assert isinstance(slices, SlicesPlan)
+        assert (slices.valid_until_duration_s, slices.unattended_s) == (stands_s, 0)
+        assert not self.warned(tpu__waitForCapacity=wait)
+
+    def test_for_longer_is_warned_of_with_time_and_price(self) -> None:
+        (said,) = self.warned(tpu__validUntilDuration="4h", tpu__maxRunDuration="10h")
+        assert "$54.00 until it ends, for what nobody waits for" in said
+        assert "3 h 40 min after `pulumi up` has stopped waiting" in said
+        (said,) = self.warned(tpu__validUntilDuration="4h", tpu__provisioning="on-demand")
+        assert "$10.80 an hour until it is deleted" in said
+
+
 class TestZonesOfSlices:
     def test_a_zone_is_refused_only_where_google_refused_or_has_no_such_machine(self) -> None:
         tpu = catalog().accelerator("v6e-4").tpu

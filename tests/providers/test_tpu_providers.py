@@ -398,6 +398,14 @@ class TestSubmission:
 
 
 class TestWaiting:
+    def test_that_ends_with_the_request_does_not_promise_a_place_in_the_queue(
+        self, stack: SliceStack, fake: FakeGoogle
+    ) -> None:
+        fake.tpu.configure(stop_at="WAITING_FOR_RESOURCES")
+        stack.inputs["valid_until_duration_s"] = stack.wait_s
+        with refused("No capacity", "leaves the queue now: run `pulumi up` again to ask anew"):
+            stack.up()
+
     def test_capacity_that_does_not_come_is_one_sentence_and_the_place_is_kept(
         self, stack: SliceStack, fake: FakeGoogle, clock: Clock
     ) -> None:

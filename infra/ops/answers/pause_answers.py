@@ -14,6 +14,7 @@ class PauseAnswer(JsonAnswer):
     stack: str = Field(description="name of the stack")
     paused: bool = Field(description="what is wanted: true of pause, false of resume")
     already: bool = Field(description="whether the stack file says so already; `pulumi up` is run nevertheless")
+    says: str = Field(description="what the stack file says now: `paused: true`, `paused: false`, or `tpu.slices: []`")
     done: bool = Field(description="whether it was carried out; false of a preview")
     usd_per_hour: Number = Field(description="what is saved by a pause, or paid again after it, at list price")
     usd_per_month_kept: Number = Field(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from infra.errors import SettingsError
 from infra.ops.answers.answer_base import print_answer
 from infra.ops.answers.pause_answers import PauseAnswer
 from infra.ops.changing.ask_first import agreed
@@ -61,9 +62,11 @@ def _answer(stack: str, *, paused: bool, yes: bool) -> PauseAnswer:
             [f"{_SETTING}={'false' if paused else 'true'}"],
         )
     )
+    if not paused and wanted.plan.paused:
+        raise _nothing_named(wanted.plan)
     running, kept = (other.plan, wanted.plan) if paused else (wanted.plan, other.plan)
     before, after = (as_json(one.plan, list_resources(one)) for one in (other, wanted))
-    already = now.plan.settings.paused == paused
+    already = now.plan.paused == paused
     commands = _commands(stack, paused=paused, already=already)
     if yes:
         run_pulumi(commands, root)
@@ -71,12 +74,28 @@ def _answer(stack: str, *, paused: bool, yes: bool) -> PauseAnswer:
         stack=stack,
         paused=paused,
         already=already,
+        says=_says(now.plan),
         done=yes,
         usd_per_hour=exact(_usd_per_hour(running)),
         usd_per_month_kept=exact(kept.cost.usd_per_month_idle),
         effects=[*effects_on_running(before, after), *_what_else(running, paused=paused)],
         commands=[spelled(command) for command in commands],
     )
+
+
+def _nothing_named(plan: Plan) -> SettingsError:
+    """Return why a stack without names cannot go on: which machines it had is written nowhere else."""
+    key, stack = plan.platform.names_setting, plan.stack
+    fact = "is an empty list, which pauses the stack, so there is nothing to bring back."
+    fix = f"Write the names, or take it out for the default, and run: pulumi up -s {stack}"
+    return SettingsError.of(key, fact, "Nothing was changed.", f"{fix}. `gemma4 pause {stack}` keeps the names.")
+
+
+def _says(plan: Plan) -> str:
+    """Return the setting that pauses the stack, or lets it run, as the stack file has it."""
+    if plan.paused and not plan.settings.paused:
+        return f"{plan.platform.names_setting}: []"
+    return f"{_SETTING}: {'true' if plan.paused else 'false'}"
 
 
 def _usd_per_hour(plan: Plan) -> float:
@@ -115,6 +134,6 @@ def _lines(answer: PauseAnswer) -> Iterator[str]:
         yield f"Resuming {answer.stack} costs {hour} an hour again, beside the {month} a month for what stayed."
     yield from (f"· {effect}" for effect in answer.effects)
     if answer.already:
-        yield f"The stack file says {_SETTING}: {'true' if answer.paused else 'false'} already."
+        yield f"The stack file says {answer.says} already."
     yield "Runs:"
     yield from (f"  {command}" for command in answer.commands)

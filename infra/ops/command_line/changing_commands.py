@@ -33,7 +33,8 @@ def resume(stack: Stack, yes: Yes = False, as_json: AsJson = False) -> None:
     """Go on after a pause.
 
     Takes the setting paused away and runs `pulumi up`: slices of the same names are asked for again, instances are kept warm
-    again. Says first what that costs and how long it takes.
+    again. Says first what that costs and how long it takes. Exit code 2: the list of names is empty, so there is nothing to
+    bring back.
     """
     from infra.ops.changing.pause import show_pause
 

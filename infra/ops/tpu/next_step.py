@@ -28,12 +28,27 @@ def with_next_step(seen: SliceStatus, plan: Plan) -> SliceStatus:
     The first fault decides what to do: queue, owner, machine, health, report, specification. Without one, what will end
     the slice soon comes before its stage; such a slice may still be serving.
     """
-    fault = _queue_fault(seen) or _machine_fault(seen) or _report_fault(seen, plan) or _specification_fault(seen, plan)
+    fault = (
+        _pause(seen, plan)
+        or _queue_fault(seen)
+        or _machine_fault(seen)
+        or _report_fault(seen, plan)
+        or _specification_fault(seen, plan)
+    )
     if fault:
         return replace(seen, serving=False, next=fault)
     serving = seen.supervisor.stage == SERVING
     doing = NOTHING if serving else "it is starting: image, weights and compilation take a while"
     return replace(seen, serving=serving, next=_ahead(seen, plan) or doing)
+
+
+def _pause(seen: SliceStatus, plan: Plan) -> str:
+    """Return what a pause means for a slice; empty where the stack is not paused."""
+    if not plan.paused:
+        return ""
+    if seen.queue == "none":
+        return f"the stack is paused: gemma4 resume {plan.stack} asks for it again"
+    return "the stack is paused, and it is still there and paid for: pulumi up gives it back"
 
 
 def _queue_fault(seen: SliceStatus) -> str:

@@ -49,7 +49,7 @@ class SliceOperations(PlatformOperations):
             fault = None
             gaps.append(f"the gateway: {error}")
         orphans = slice_orphans(session, plan, slices)
-        summary, then = _judged(statuses, fault)
+        summary, then = _paused(statuses, plan) or _judged(statuses, fault)
         lines = [labelled([(f"  {one.name}", _in_a_line(one))], 11) for one in statuses]
         if gateway:
             lines += [labelled([(f"  {name}", text)], 11) for name, text in service_lines(gateway, session.clock())]
@@ -98,6 +98,17 @@ def _gateway_fault(gateway: ServiceRow | None, plan: Plan) -> tuple[str, str] | 
     if gateway.ready and not gateway.failed_revision:
         return None
     return "has a gateway whose newest revision is not ready", f"gemma4 diagnose {plan.stack}"
+
+
+def _paused(statuses: list[SliceStatus], plan: Plan) -> tuple[str, str] | None:
+    """Return the end of the sentence about a stack that is paused, and what to do; None about any other."""
+    left = [one.name for one in statuses if one.queue != "none"]
+    if not plan.paused:
+        return None
+    if left:
+        still = f"{left[0]} is still there and paid for" if len(left) == 1 else f"{', '.join(left)} are still paid for"
+        return f"is paused, and {still}", f"pulumi up -s {plan.stack}"
+    return "is paused: no slice is asked for, and the address answers 503", f"gemma4 resume {plan.stack}"
 
 
 def _judged(statuses: list[SliceStatus], gateway_fault: tuple[str, str] | None) -> tuple[str, str]:
@@ -158,9 +169,8 @@ def _slice_usage(session: GoogleSession, plan: Plan, since: float, until: float)
         yield Usage.unknown("slices", str(error))
         return
     own = re.compile(rf"{re.escape(prefix)}[a-z][a-z0-9]*")  # another stack's name may begin as this one's
-    names = sorted(
-        {plan.names.member(name) for name in slices.names} | {name for name in sampled if own.fullmatch(name)}
-    )
+    planned = {plan.names.member(name) for name in slices.names}
+    names = sorted((recorded.keys() if plan.paused else planned) | {name for name in sampled if own.fullmatch(name)})
     for name in names:
         seconds, what = max(recorded.get(name, 0.0), sampled.get(name, 0.0)), f"slice {name.removeprefix(prefix)}"
         note = trouble

@@ -29,9 +29,9 @@ def access_notes(settings: Settings, model: Model) -> Iterator[str]:
         yield "Nobody but the stack's invoker account may call the endpoint: list callers under access.invokers."
 
 
-def paused_note(settings: Settings, stack: str) -> Iterator[str]:
+def paused_note(stack: str, *, paused: bool) -> Iterator[str]:
     """Yield that nothing runs, where a stack is paused: all other figures are those of a stack that runs."""
-    if settings.paused:
+    if paused:
         yield f"Paused: nothing is kept running or asked for. All figures are of the stack when it runs: gemma4 resume {stack}"
 
 

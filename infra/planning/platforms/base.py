@@ -151,6 +151,8 @@ class Platform(ABC, Generic[DeploymentT]):
     """In a sentence: on Cloud Run."""
     location_setting: ClassVar[str] = "region"
     """The setting that chooses where the devices are."""
+    names_setting: ClassVar[str] = ""
+    """The setting that names the machines, where machines have names: an empty list there pauses a stack."""
     without_effect: ClassVar[Mapping[str, str]] = {}
     """Settings that change nothing here, by key or group of keys, and why."""
     start_source: ClassVar[str]
@@ -217,6 +219,10 @@ class Platform(ABC, Generic[DeploymentT]):
     def bad_settings(self, settings: Settings) -> Iterable[Fault]:
         """Return what is wrong in itself with this platform's own settings, whichever platform a stack is on."""
         return ()
+
+    def paused(self, settings: Settings) -> bool:
+        """Return whether nothing is kept running or asked for, while all else of the stack stays."""
+        return settings.paused
 
     def image_puller(self, names: Names) -> str:
         """Return whose account pulls the serving image."""

@@ -433,9 +433,9 @@ class TpuSettings(Group):
     zone: Zone | None = setting(None, "Zone of the slices; default: the accelerator's first known zone.", "us-east5-a")
     slices: tuple[SliceName, ...] = setting(
         ("blue",),
-        "Names of the slices behind the gateway; the first must come up.",
+        "Names of the slices behind the gateway; the first must come up. An empty list pauses the stack, as `paused: true` "
+        "does.",
         ["blue", "green"],
-        min_length=1,
         max_length=8,
     )
     provisioning: Provisioning = setting(
@@ -444,9 +444,16 @@ class TpuSettings(Group):
         "flex-start",
     )
     max_run_duration: Duration = setting("24h", "When a flex-start slice ends, 10m to 7d.", "24h")
-    valid_until_duration: Duration = setting("4h", "How long the request may wait in the queue.", "4h")
+    valid_until_duration: Duration | None = setting(
+        None,
+        "How long the request may wait in the queue; default: as long as `up` waits (waitForCapacity). With more, a slice may "
+        "be granted, and paid for, while nobody waits for it.",
+        "4h",
+    )
     wait_for_capacity: Duration = setting(
-        "20m", "How long `up` waits for capacity; the next `up` goes on waiting.", "20m"
+        "20m",
+        "How long `up` waits for capacity. The next `up` asks anew, or goes on waiting for what still stands.",
+        "20m",
     )
     replace_active: bool = setting(False, "Allow a change that gives back a slice that may be serving.", False)
     iap_ssh: bool = setting(

@@ -35,6 +35,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
                 model="gemma-4-12b-it-qat-w4a16")  # fmt: skip
     write_stack(project, "", name="cold", model="gemma-4-12b-it-qat-w4a16", accelerator="l4")
     write_stack(project, "gemma4:paused: true", name="off", model="gemma-4-e2b-it", accelerator="v6e-1")
+    write_stack(project, "gemma4:tpu: {slices: []}", name="none", model="gemma-4-e2b-it", accelerator="v6e-1")
     monkeypatch.chdir(project)
     return log
 
@@ -95,6 +96,24 @@ class TestAPause:
         (asked.parent / "fails").write_text("config set")
         assert "gemma4:paused true && pulumi up" in gemma4("pause", "slices", "--yes").err
         assert len(asked.read_text().splitlines()) == 1
+
+
+class TestAnEmptyListOfSlices:
+    """Is a pause that somebody wrote by hand."""
+
+    def test_is_a_pause_already(self, asked: Path, gemma4: Command) -> None:
+        answer = pause_answer("none", yes=True)
+        assert (answer.already, answer.says) == (True, "tpu.slices: []")
+        assert answer.usd_per_hour == pause_answer("off").usd_per_hour
+        assert not any("given back" in effect for effect in answer.effects)
+        assert asked.read_text().splitlines() == ["up --stack none --yes"]
+        assert "The stack file says tpu.slices: [] already." in gemma4("pause", "none", "--yes").out
+
+    def test_is_not_resumed_since_the_names_are_written_nowhere(self, asked: Path, gemma4: Command) -> None:
+        answer = gemma4("resume", "none", "--yes")
+        assert (answer.code, asked.read_text()) == (2, "")
+        assert "tpu.slices: is an empty list" in answer.err
+        assert "pulumi up -s none" in answer.err
 
 
 class TestResuming:

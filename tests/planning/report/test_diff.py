@@ -172,7 +172,7 @@ class TestEveryInput:
                 "network-subnet: ipCidrRange",
                 ("10.8.0.0/26", "10.9.0.0/24"),
             ),
-            ("v6e4", {"tpu__validUntilDuration": "3h"}, "slice-blue-queue: valid_until_duration_s", ("14400", "10800")),
+            ("v6e4", {"tpu__validUntilDuration": "3h"}, "slice-blue-queue: valid_until_duration_s", ("1200", "10800")),
             (
                 "v6e4",
                 {"serving__maxModelLen": 8192},

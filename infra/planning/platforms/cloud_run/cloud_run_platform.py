@@ -86,7 +86,7 @@ class CloudRunPlatform(Platform[InstancesPlan]):
             cpu=scaling.cpu or limits.default_cpu,
             memory_gib=scaling.memory_gib or limits.default_memory_gib,
             concurrency=scaling.concurrency or min(MOST_CONCURRENCY, 2 * max_num_seqs),
-            min_instances=0 if settings.paused else scaling.min_instances,
+            min_instances=0 if self.paused(settings) else scaling.min_instances,
             max_instances=scaling.max_instances,
             zonal_redundancy=scaling.zonal_redundancy,
             request_timeout_s=parse_duration(scaling.request_timeout),

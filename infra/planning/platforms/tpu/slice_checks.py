@@ -11,14 +11,13 @@ from infra.errors import Fault, Findings
 from infra.planning.gateway.limits import MOST_IN_FLIGHT
 from infra.planning.gateway.service_limits import TEMPERATE_CONCURRENCY
 from infra.planning.performance.startup import StartupEstimate
-from infra.planning.platforms.tpu.slices import SlicesPlan, limits_of
+from infra.planning.platforms.tpu.slices import SHORTEST_QUEUE_S, SlicesPlan, limits_of
 from infra.planning.settings.cidr import DOCKER, is_private
 from infra.planning.settings.declarations import Settings
 from infra.planning.settings.resolve import WRITTEN, Origin
-from infra.planning.units import parse_duration, read_duration, read_minutes, read_predicted, spell_duration
+from infra.planning.units import parse_duration, read_duration, read_minutes, read_predicted, read_usd, spell_duration
 
 _FLEX_START_S = (600, 7 * 86_400)
-_SHORTEST_QUEUE_S = 60
 _KNOWN_QUEUE_S = 7 * 86_400
 """No bound on a request's validity is documented for queued resources; the same of Compute Engine ends at 7 days."""
 
@@ -37,6 +36,7 @@ def check_slices(
         *_short_run(settings, slices, startup),
         *_no_end(settings, slices, origins),
         *_waiting(settings, slices),
+        *_unattended(settings, slices),
         *_in_flight(settings, slices, max_num_seqs),
     )
     return Findings(refusals, warnings)
@@ -120,15 +120,15 @@ def _no_end(settings: Settings, slices: SlicesPlan, origins: Mapping[str, Origin
 
 def _validity(settings: Settings) -> Iterator[Fault]:
     text = settings.tpu.valid_until_duration
-    if parse_duration(text) < _SHORTEST_QUEUE_S:
+    if text is not None and parse_duration(text) < SHORTEST_QUEUE_S:
         fact = f"{text} is too short for any request to be granted."
         yield Fault("tpu.validUntilDuration", fact, "The request would expire at once.", "Write for example 4h.")
 
 
 def _waiting(settings: Settings, slices: SlicesPlan) -> Iterator[Fault]:
     valid, wait = settings.tpu.valid_until_duration, settings.tpu.wait_for_capacity
-    if slices.valid_until_duration_s < _SHORTEST_QUEUE_S:
-        return  # refused: no other duration should follow it
+    if valid is None or slices.valid_until_duration_s < SHORTEST_QUEUE_S:
+        return  # as long as the wait; or refused, and no other duration should follow it
     if slices.wait_for_capacity_s > slices.valid_until_duration_s:
         fact = f"{wait} is longer than tpu.validUntilDuration {valid}."
         fix = f"Write at most {valid}, or raise tpu.validUntilDuration."
@@ -137,6 +137,19 @@ def _waiting(settings: Settings, slices: SlicesPlan) -> Iterator[Fault]:
         fact = f"{valid} is more than 7d; how long Google lets a request stand is not documented."
         fix = "Write at most 7d, or try it: a refusal costs nothing."
         yield Fault("tpu.validUntilDuration", fact, "Whether it takes this one is unknown.", fix)
+
+
+def _unattended(settings: Settings, slices: SlicesPlan) -> Iterator[Fault]:
+    """Warn of what is paid for a slice that is granted when `pulumi up` has stopped waiting for it."""
+    if not slices.unattended_s:
+        return
+    usd, lasts = sum(line.usd for line in slices.hour(catalog())), "an hour until it is deleted"
+    if slices.max_run_duration_s is not None:
+        usd, lasts = usd * slices.max_run_duration_s / 3600, "until it ends"
+    text, longer = settings.tpu.valid_until_duration, read_duration(slices.unattended_s)
+    fact = f"{text} may cost {read_usd(usd)} {lasts}, for what nobody waits for."
+    consequence = f"In the {longer} after `pulumi up` has stopped waiting, a slice may still be granted."
+    yield Fault("tpu.validUntilDuration", fact, consequence, "Leave it out, and the request ends with the wait.")
 
 
 def _ranges(settings: Settings, slices: SlicesPlan) -> Iterator[Fault]:

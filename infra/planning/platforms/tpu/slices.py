@@ -19,6 +19,8 @@ from infra.planning.units import counted, parse_duration, read_duration, read_mi
 
 GATEWAY, SLICES = "-gate", "-tpu"
 """Ends of names: of the gateway's account; of the slices' subnet, and the tag by which the firewall knows them."""
+SHORTEST_QUEUE_S = 60
+"""A request that stands for less is never granted."""
 SLICE_NAMES = ("blue", "green", "red", "amber", "violet", "teal", "pink", "grey")
 """Names for slices that nobody named, as many as tpu.slices takes."""
 
@@ -29,7 +31,8 @@ class SlicesPlan(Deployment):
     whose instance is kept and billed by request."""
 
     names: tuple[str, ...]
-    """`pulumi up` waits for the capacity of the first; a further one joins when it comes."""
+    """`pulumi up` waits for the capacity of the first; a further one joins when it comes. Never empty: a stack that is paused
+    without names is planned with one slice."""
     paused: bool
     """Whether none of them is asked for, while all else of the stack stays."""
     zone: str
@@ -75,6 +78,11 @@ class SlicesPlan(Deployment):
 
     def services(self, names: Names) -> dict[str, tuple[str, str]]:
         return {"gateway": (names.prefix, self.gateway_region)}
+
+    @property
+    def unattended_s(self) -> int:
+        """How long the request still stands in the queue after the `pulumi up` that made it has stopped waiting."""
+        return max(0, self.valid_until_duration_s - max(self.wait_for_capacity_s, SHORTEST_QUEUE_S))
 
     @property
     def always_running(self) -> int:
@@ -181,13 +189,21 @@ def limits_of(accelerator: Accelerator) -> TpuLimits:
     return accelerator.tpu
 
 
+def is_paused(settings: Settings) -> bool:
+    """Return whether no slice is asked for: by `paused`, or because none is named."""
+    return settings.paused or not settings.tpu.slices
+
+
 def plan_slices(settings: Settings, accelerator: Accelerator, *, gateway_region: str) -> SlicesPlan:
     """Return the slices that the settings ask for."""
     limits, tpu = limits_of(accelerator), settings.tpu
     flex = tpu.provisioning == "flex-start"
+    names = tpu.slices or SLICE_NAMES[:1]
+    wait_s = parse_duration(tpu.wait_for_capacity)
+    default_queue_s = max(wait_s, SHORTEST_QUEUE_S)
     return SlicesPlan(
-        names=tpu.slices,
-        paused=settings.paused,
+        names=names,
+        paused=is_paused(settings),
         zone=tpu.zone or accelerator.locations[0],
         accelerator_type=limits.accelerator_type,
         runtime_version=limits.runtime_version,
@@ -195,12 +211,14 @@ def plan_slices(settings: Settings, accelerator: Accelerator, *, gateway_region:
         provisioning=tpu.provisioning,
         quota=limits.quota_on_demand if tpu.provisioning == "on-demand" else limits.quota,
         known_zones=limits.flex_start_zones if flex else accelerator.locations,
-        valid_until_duration_s=parse_duration(tpu.valid_until_duration),
+        valid_until_duration_s=parse_duration(tpu.valid_until_duration)
+        if tpu.valid_until_duration
+        else default_queue_s,
         max_run_duration_s=parse_duration(tpu.max_run_duration) if flex else None,
-        wait_for_capacity_s=parse_duration(tpu.wait_for_capacity),
+        wait_for_capacity_s=wait_s,
         subnet_cidr=neighbour(settings.network.subnet_cidr),
         gateway=plan_gateway(
-            len(tpu.slices), settings.scaling.concurrency, parse_duration(settings.scaling.request_timeout)
+            len(names), settings.scaling.concurrency, parse_duration(settings.scaling.request_timeout)
         ),
         gateway_region=gateway_region,
     )

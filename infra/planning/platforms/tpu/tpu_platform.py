@@ -15,7 +15,15 @@ from infra.planning.performance.startup import Stage, StartupEstimate, container
 from infra.planning.platforms.base import Draft, Place, Platform
 from infra.planning.platforms.tpu.slice_checks import check_slices, check_zone
 from infra.planning.platforms.tpu.slice_notes import region_note, spot_note, unseen_image_note
-from infra.planning.platforms.tpu.slices import GATEWAY, SLICE_NAMES, SLICES, SlicesPlan, limits_of, plan_slices
+from infra.planning.platforms.tpu.slices import (
+    GATEWAY,
+    SLICE_NAMES,
+    SLICES,
+    SlicesPlan,
+    is_paused,
+    limits_of,
+    plan_slices,
+)
 from infra.planning.server.hosting import Hosting
 from infra.planning.server.server import Server
 from infra.planning.settings.declarations import Settings
@@ -36,6 +44,7 @@ class TpuPlatform(Platform[SlicesPlan]):
     id = "tpu"
     where = "on a TPU slice"
     location_setting = "tpu.zone"
+    names_setting = "tpu.slices"
     without_effect: ClassVar[Mapping[str, str]] = {
         "scaling.minInstances": _NAMED,
         "scaling.maxInstances": _NAMED,
@@ -83,6 +92,9 @@ class TpuPlatform(Platform[SlicesPlan]):
         self, settings: Settings, accelerator: Accelerator, place: Place, *, max_num_seqs: int, startup: StartupEstimate
     ) -> SlicesPlan:
         return plan_slices(settings, accelerator, gateway_region=place.region)
+
+    def paused(self, settings: Settings) -> bool:
+        return is_paused(settings)
 
     def bad_settings(self, settings: Settings) -> Iterator[Fault]:
         if len(set(settings.tpu.slices)) < len(settings.tpu.slices):
