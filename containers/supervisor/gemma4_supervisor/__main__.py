@@ -99,7 +99,7 @@ def supervise(settings: SupervisorSettings) -> int:
         ReadinessServer(settings, status, readiness).start()
         controller.run()
     except Stopped:
-        if machine_goes_down():
+        if machine_goes_down(settings):
             controller.withdraw()
             time.sleep(settings.leave_s)  # docker ends the container once this process has ended
         log.info("end", "Told to stop; the container is left as it is.")

@@ -1,6 +1,7 @@
 """Installs this program as a systemd service, and replaces it by another version while it runs.
 
-The program is one file, a zip archive that Python executes; the node's metadata carry it in base64.
+The program is one file, a zip archive that Python executes; the machine's metadata carry it in base64. Where it runs in a
+container, the machine's startup script has installed it, and only the file is replaced.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ PYTHON = (
     "-S",
 )  # no environment variables, no installed packages: all that it needs is in the archive
 CHECK_S = 60.0
+GOING_DOWN = "going-down"
 APT_TIMERS = ("apt-daily.timer", "apt-daily-upgrade.timer")
 """They start unattended upgrades on Ubuntu."""
 
@@ -53,6 +55,8 @@ class Installation:
         """
         self._settings.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         is_new = _write_if_different(self._place, self._data)
+        if self._settings.started_by == "container":
+            return
         unit = pkgutil.get_data("containers.supervisor", UNIT) or b""
         if _write_if_different(self._settings.unit_dir / UNIT, unit):
             is_new = True
@@ -98,8 +102,13 @@ def _stop_unattended_upgrades() -> None:
         print(f"Packages may be upgraded while the machine serves: {error}", file=sys.stderr)
 
 
-def machine_goes_down() -> bool:
-    """Return True if systemd is shutting the machine down: the end of its run duration, a preemption, a reboot."""
+def machine_goes_down(settings: SupervisorSettings) -> bool:
+    """Return True if systemd is shutting the machine down: the end of its run duration, a preemption, a reboot.
+
+    In a container systemd cannot be asked; there the unit leaves a file.
+    """
+    if settings.started_by == "container":
+        return (settings.run_dir / GOING_DOWN).exists()
     try:
         command = ["systemctl", "is-system-running"]
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=5, check=False)

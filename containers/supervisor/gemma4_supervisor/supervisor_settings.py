@@ -25,6 +25,9 @@ class SupervisorSettings:
     """Does not survive a reboot: the status, and secrets, which must never be written to a disk."""
     weights_root: Path = Path("/dev/shm/weights")  # noqa: S108  memory is the point
     unit_dir: Path = Path("/etc/systemd/system")
+    started_by: str = "systemd"
+    """What starts this program again when it ends: `systemd` itself, by a unit that the program installs, or `container`,
+    where the machine's startup script has written a unit that runs the program in one."""
     device_dir: Path = Path("/dev")
     ready_address: str = ""
     ready_port: int = 8090

@@ -184,6 +184,18 @@ class TestAnUpgradeOfTheSupervisor:
         assert serving.machine.actions == ["systemctl daemon-reload"]
         assert not serving.errors
 
+    def test_an_upgrade_in_a_container_touches_no_unit_of_the_machine(self, serving: TpuMachine) -> None:
+        serving.kill()
+        serving.environ["GEMMA4_STARTED_BY"] = "container"
+        serving.start()
+        serving.until(lambda: serving.said("adopted"), "the adoption")
+        version = serving.status["supervisor"]
+        serving.metadata.set("gemma4-supervisor", _changed_program())
+        serving.until(lambda: serving.status["supervisor"] != version, "the new version")
+        serving.until_serving("spec-a")
+        assert serving.program.read_bytes() == base64.b64decode(_changed_program())
+        assert not serving.machine.ran("systemctl")
+
     @pytest.mark.parametrize(
         ("value", "word"),
         [("not base64!", "not base64"), ("bm8gemlwIGZpbGU=", "fails"), (None, "")],

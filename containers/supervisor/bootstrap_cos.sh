@@ -1,0 +1,167 @@
+#!/bin/bash
+# Startup script of a machine with GPUs on Container-Optimized OS: lets the gateway in, installs the GPUs' driver, and has
+# systemd run the supervisor in a container, since the machine has no Python that this project may count on. It runs at
+# every boot, because nothing below /etc and /run outlives one, and may run again at any time. Never `set -x`, which would
+# write secrets into logs.
+set -u
+umask 022
+METADATA="http://${GEMMA4_METADATA_HOST:-metadata.google.internal}/computeMetadata/v1/instance"
+STATE="${GEMMA4_STATE_DIR:-/var/lib/gemma4}"
+RUN="${GEMMA4_RUN_DIR:-/run/gemma4}"
+UNITS="${GEMMA4_UNIT_DIR:-/run/systemd/system}"
+DRIVER="${GEMMA4_DRIVER_DIR:-/var/lib/nvidia}"
+TRIES="${GEMMA4_BOOT_TRIES:-120}"
+PAUSE_S="${GEMMA4_BOOT_PAUSE_S:-5}"
+UNIT=gemma4-supervisor.service
+
+main() {
+    local name
+    for name in docker systemctl iptables cos-extensions curl base64; do
+        command -v "$name" >/dev/null || fail "$name is not on this machine's image." "This script is for Container-Optimized OS."
+    done
+    mkdir -p -m 700 "$STATE" "$RUN" || fail "$STATE or $RUN cannot be created." "The supervisor cannot be installed."
+    rm -f "$RUN/going-down"
+    local image program=""
+    image=$(attribute gemma4-supervisor-image) || fail "The attribute gemma4-supervisor-image cannot be read." "It names the image that the supervisor runs in; reboot to try again."
+    [[ $image =~ ^[A-Za-z0-9._:/@-]+$ ]] || fail "The attribute gemma4-supervisor-image is not the name of an image." "Nothing can be served."
+    let_in
+    program=$(mktemp "$RUN/program.XXXXXX") || fail "$RUN cannot be written." "The supervisor cannot be installed."
+    attribute gemma4-supervisor | base64 -d >"$program" 2>/dev/null
+    [[ -s $program ]] || fail "The attribute gemma4-supervisor cannot be read from the metadata server." "Nothing can be served; reboot to try again."
+    install_driver
+    pull "$image"
+    local cli
+    cli=$(docker_command "$image") || exit 1
+    if ! same "$program" "$STATE/supervisor.pyz"; then
+        cp "$program" "$STATE/.supervisor.new" && mv "$STATE/.supervisor.new" "$STATE/supervisor.pyz" \
+            || fail "$STATE/supervisor.pyz cannot be written." "Make room on the boot disk."
+        rm -f "$RUN/unit"
+    fi
+    rm -f "$program"
+    start "$image" "$cli"
+    say INFO "The supervisor is installed."
+}
+
+# Prints an attribute's value. Fails where there is none, and after all tries where the metadata server does not answer.
+attribute() {
+    local try code value
+    for ((try = 1; try <= TRIES; try++)); do
+        value=$(curl -sS -m 10 -w '\n%{http_code}' -H 'Metadata-Flavor: Google' "$METADATA/attributes/$1" 2>/dev/null)
+        code=${value##*$'\n'}
+        [[ $code == 200 ]] && printf '%s' "${value%$'\n'*}" && return
+        [[ $code == 404 ]] && return 1
+        sleep "$PAUSE_S"
+    done
+    return 1
+}
+
+# Opens the machine's own firewall, which lets nothing in but SSH, for each RANGE=PORT or RANGE=FIRST:LAST of gemma4-reach.
+let_in() {
+    local reach entry
+    reach=$(attribute gemma4-reach) || { say WARNING "There is no attribute gemma4-reach: nobody reaches the servers of this machine."; return; }
+    for entry in $reach; do
+        [[ $entry =~ ^([0-9]{1,3}(\.[0-9]{1,3}){3}/[0-9]{1,2})=([0-9]{1,5}(:[0-9]{1,5})?)$ ]] \
+            || fail "gemma4-reach has an entry that is not RANGE=PORT or RANGE=FIRST:LAST." "Nobody would reach the servers of this machine."
+        set -- INPUT -p tcp -s "${BASH_REMATCH[1]}" --dport "${BASH_REMATCH[3]}" -j ACCEPT
+        iptables -w 5 -C "$@" 2>/dev/null || iptables -w 5 -I "$@" \
+            || fail "iptables refuses the rule for ${BASH_REMATCH[1]}." "Nobody would reach the servers of this machine."
+    done
+}
+
+# The driver comes from Cloud Storage and is on the disk after the first boot. Its folder is not executable by default.
+install_driver() {
+    "$DRIVER/bin/nvidia-smi" >/dev/null 2>&1 && return
+    local version try
+    version=$(attribute gemma4-driver) || version=default
+    [[ $version =~ ^[A-Za-z0-9.]+$ ]] || fail "The attribute gemma4-driver is not a version." "Write default, latest, or one that cos-extensions list shows."
+    for ((try = 1; try <= TRIES; try++)); do
+        cos-extensions install gpu -- "-version=$version" && break
+        sleep "$PAUSE_S"
+    done
+    mount --bind "$DRIVER" "$DRIVER" && mount -o remount,exec "$DRIVER" || fail "$DRIVER cannot be made executable." "No server can use the GPUs."
+    "$DRIVER/bin/nvidia-smi" -L || fail "The driver $version of the GPUs does not work on this machine." "See the lines above; gemma4-driver names another one."
+    "$DRIVER/bin/nvidia-smi" topo -m
+}
+
+# Pulls the supervisor's image, logged in with the machine's token, which is only ever in a pipe and in memory.
+pull() {
+    docker image inspect "$1" >/dev/null 2>&1 && [[ $1 == *@sha256:* ]] && return
+    local try
+    for ((try = 1; try <= TRIES; try++)); do
+        (
+            DOCKER_CONFIG=$(mktemp -d "$RUN/docker-XXXXXX") || exit 1
+            export DOCKER_CONFIG
+            trap 'rm -rf "$DOCKER_CONFIG"' EXIT
+            if [[ ${1%%/*} == *.pkg.dev ]]; then
+                curl -sS -f -m 10 -H 'Metadata-Flavor: Google' "$METADATA/service-accounts/default/token" \
+                    | sed 's/.*"access_token" *: *"\([^"]*\)".*/\1/' \
+                    | docker login --username oauth2accesstoken --password-stdin "https://${1%%/*}" >/dev/null 2>&1
+            fi
+            docker pull --quiet "$1"
+        ) && return
+        docker image inspect "$1" >/dev/null 2>&1 && return # the registry does not answer, and the image is here
+        sleep "$PAUSE_S"
+    done
+    fail "The image $1 cannot be pulled." "See the lines above; the machine's account needs roles/artifactregistry.reader, and its subnet Private Google Access."
+}
+
+# Prints which of the machine's files the container needs to have a docker command: none where its image has one.
+docker_command() {
+    docker run --rm --network none --entrypoint python3 "$1" -I -S -c 'import sys; sys.exit(sys.version_info < (3, 10))' >/dev/null \
+        || fail "The image $1 has no python3 of 3.10 or later." "Name another one in gemma4-supervisor-image." >&2
+    docker run --rm --network none --entrypoint docker "$1" --version >/dev/null 2>&1 && return
+    local cli
+    cli=$(command -v docker)
+    docker run --rm --network none --volume "$cli:/usr/local/bin/docker:ro" --entrypoint docker "$1" --version >/dev/null \
+        || fail "The image $1 has no docker command, and this machine's does not run in it." "Name an image that has python3 and docker in gemma4-supervisor-image." >&2
+    printf '%s' "$cli"
+}
+
+# Writes the unit and has systemd run it. A supervisor of the same program and unit is not disturbed.
+# Arguments: image, the machine's docker command where the container is to have it.
+start() {
+    local docker fresh="$RUN/unit.new"
+    docker=$(command -v docker)
+    cat >"$fresh" <<EOF2
+[Unit]
+Description=gemma4: keeps vLLM running on this machine as its metadata describe it
+After=network-online.target docker.service
+Wants=network-online.target docker.service
+StartLimitIntervalSec=0
+
+[Service]
+ExecStartPre=-$docker rm --force gemma4-supervisor
+ExecStart=$docker run --rm --pull never --name gemma4-supervisor --network host --log-opt max-size=10m --volume /var/run/docker.sock:/var/run/docker.sock --volume $STATE:$STATE --volume $RUN:$RUN --volume /dev:/dev:ro --volume /dev/shm:/dev/shm ${2:+--volume $2:/usr/local/bin/docker:ro }--env GEMMA4_STARTED_BY=container --entrypoint python3 $1 -I -S $STATE/supervisor.pyz run
+# A container cannot ask systemd whether the machine goes down, so it is told.
+ExecStop=/bin/bash -c 'systemctl is-system-running | grep -q stopping && touch $RUN/going-down; exec $docker stop -t 20 gemma4-supervisor'
+Restart=always
+RestartSec=5
+TimeoutStopSec=40
+SyslogIdentifier=gemma4
+StandardOutput=journal+console
+StandardError=journal+console
+EOF2
+    local verb=start
+    if ! same "$fresh" "$RUN/unit"; then
+        mkdir -p "$UNITS" && cp "$fresh" "$UNITS/$UNIT" && mv "$fresh" "$RUN/unit" || fail "$UNITS/$UNIT cannot be written." "Nothing can be served."
+        systemctl daemon-reload || fail "systemd does not read its units." "Nothing can be served."
+        verb=restart
+    fi
+    systemctl --no-block "$verb" "$UNIT" || fail "systemd does not start $UNIT." "Nothing can be served."
+}
+
+same() { [[ -e $2 && $(sha256sum <"$1") == $(sha256sum <"$2") ]]; }
+
+# One entry in the form of the supervisor's log. Arguments: severity, text without quotes or backslashes.
+say() { printf '{"severity":"%s","event":"bootstrap","message":"%s"}\n' "$1" "$2"; }
+
+# Arguments: fact, consequence or remedy. The status goes where the supervisor's would be, if the machine has guest attributes.
+fail() {
+    say ERROR "$1 $2"
+    command -v curl >/dev/null && curl -sS -m 10 -o /dev/null -X PUT -H 'Metadata-Flavor: Google' \
+        --data "{\"schema\":1,\"stage\":\"bootstrap\",\"errors\":[{\"where\":\"bootstrap\",\"message\":\"$1 $2\"}]}" \
+        "$METADATA/guest-attributes/gemma4/status"
+    exit 1
+}
+
+main
