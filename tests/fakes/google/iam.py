@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from typing import Any, ClassVar
 
-from tests.fakes.google.product import Product, page, required, route
+from tests.fakes.google.product import Product, apply_changes, page, required, route
 from tests.fakes.google.wire import ErrorAnswer, Request, already_exists, not_found, permission_denied
 from tests.fakes.google.world import PROJECT_NUMBER, World
 
@@ -73,6 +74,53 @@ class Iam(Product):
             if account in (one["email"], one["uniqueId"]):
                 return one
         raise not_found(account)
+
+
+class CustomRoles(Product):
+    """`/iam/v1`: a project's own roles. A deleted one keeps its name for weeks, and can only be undeleted meanwhile."""
+
+    prefix: ClassVar[str] = "iam"
+
+    @route("POST", "projects/{project}/roles")
+    def create(self, request: Request, project: str) -> Any:
+        body = request.json()
+        role = required(body.get("roleId"), "roleId")
+        name = f"projects/{project}/roles/{role}"
+        if not re.fullmatch(r"[a-zA-Z0-9_.]{3,64}", role):
+            raise ErrorAnswer(400, f"The role_id {role} is not 3 to 64 letters, digits, underscores and periods.")
+        if self.resources.get(name, {}).get("deleted"):
+            text = f"You can't create a role_id ({role}) which has been marked for deletion."
+            raise ErrorAnswer(400, text, canonical="FAILED_PRECONDITION")
+        if name in self.resources:
+            raise ErrorAnswer(409, f"A role named {role} in projects/{project} already exists.")
+        self.resources[name] = {**body.get("role", {}), "name": name, "etag": self.world.etag()}
+        return self.resources[name]
+
+    @route("GET", "projects/{project}/roles/{role}")
+    def get(self, request: Request, project: str, role: str) -> Any:
+        return self.known(f"projects/{project}/roles/{role}")
+
+    @route("PATCH", "projects/{project}/roles/{role}")
+    def patch(self, request: Request, project: str, role: str) -> Any:
+        found = self.known(f"projects/{project}/roles/{role}")
+        apply_changes(found, request)
+        found["etag"] = self.world.etag()
+        return found
+
+    @route("DELETE", "projects/{project}/roles/{role}")
+    def delete(self, request: Request, project: str, role: str) -> Any:
+        found = self.known(f"projects/{project}/roles/{role}")
+        found["deleted"] = True
+        return found
+
+    @route("POST", "projects/{project}/roles/{role}:undelete")
+    def undelete(self, request: Request, project: str, role: str) -> Any:
+        found = self.known(f"projects/{project}/roles/{role}")
+        found.pop("deleted", None)
+        return found
+
+    def leftovers(self) -> list[str]:
+        return [f"iam/{name}" for name, role in sorted(self.resources.items()) if not role.get("deleted")]
 
 
 class Projects(Product):

@@ -13,8 +13,9 @@ from tests.fakes.google import control
 from tests.fakes.google.artifacts import ArtifactRegistry
 from tests.fakes.google.cloud_run import CloudRun
 from tests.fakes.google.compute import Compute
+from tests.fakes.google.dns import Dns
 from tests.fakes.google.faults import FaultRule
-from tests.fakes.google.iam import Iam, IamCredentials, Projects
+from tests.fakes.google.iam import CustomRoles, Iam, IamCredentials, Projects
 from tests.fakes.google.listener import Listener
 from tests.fakes.google.oauth import OAuth
 from tests.fakes.google.product import Product
@@ -37,7 +38,9 @@ ENDPOINTS = {
     "cloudQuotasCustomEndpoint": "cloudquotas/v1/",
     "cloudRunV2CustomEndpoint": "run/v2/",
     "computeCustomEndpoint": "compute/v1/",
+    "dnsCustomEndpoint": "dns/v1/",
     "iamBetaCustomEndpoint": "iam/v1/",
+    "iamCustomEndpoint": "iam/v1/",
     "iamCredentialsCustomEndpoint": "iamcredentials/v1/",
     "loggingCustomEndpoint": "logging/v2/",
     "monitoringCustomEndpoint": "monitoring/",
@@ -75,6 +78,7 @@ class FakeGoogle:
         self.expired: set[str] = set()
         self.logging = Logging(self.world)
         self.run = CloudRun(self.world, self.logging)
+        self.roles = CustomRoles(self.world)  # before `iam`, which would take a role for an account
         self.iam, self.crm = Iam(self.world), Projects(self.world)
         self.iamcredentials, self.oauth = IamCredentials(self.world), OAuth(self.world)
         self.storage = Storage(self.world)
@@ -82,6 +86,7 @@ class FakeGoogle:
         self.secretmanager = SecretManager(self.world)
         self.artifactregistry = ArtifactRegistry(self.world)
         self.compute = Compute(self.world)
+        self.dns = Dns(self.world)
         self.serviceusage, self.cloudquotas = ServiceUsage(self.world), CloudQuotas(self.world)
         self.time_series = TimeSeries(self.world)  # before `monitoring`, which would take it for a collection
         self.cloudbilling, self.orgpolicy = CloudBilling(self.world), OrgPolicy(self.world)
