@@ -173,6 +173,11 @@ class TpuZone:
         raw = self._found(f"{self._parent}/nodes/{node_id}")
         return Node.of(raw) if raw is not None else None
 
+    def metadata_of(self, node_id: str) -> Mapping[str, str] | None:
+        """Return the attributes of a node by name; None where there is no node."""
+        found = self.node(node_id)
+        return None if found is None else found.metadata
+
     def set_metadata(self, node_id: str, changes: Mapping[str, str | None], *, timeout_s: float = 300) -> Node:
         """Change some keys of a node's metadata (None removes one) and leave all other keys alone.
 

@@ -57,6 +57,7 @@ PERMISSIONS: Mapping[str, tuple[str, ...]] = {
     "gcp:cloudrunv2/serviceIamMember:ServiceIamMember": _of("run.services", *_POLICY),
     "gcp:cloudrunv2/job:Job": (*_of("run.jobs", *_LIFE), "run.operations.get", _ACT_AS),
     "gcp:monitoring/alertPolicy:AlertPolicy": _of("monitoring.alertPolicies", *_LIFE),
+    "pulumi-python:dynamic/gemma4:ComputeMachine": ("compute.instanceGroupManagers.get", "compute.instances.get"),
     "pulumi-python:dynamic/gemma4:GrantPropagation": (),
     "pulumi-python:dynamic/gemma4:RevisionRetry": ("run.services.get",),
     "pulumi-python:dynamic/gemma4:RevisionWatch": ("run.services.get", "run.revisions.get", "logging.logEntries.list"),

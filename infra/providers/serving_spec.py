@@ -1,4 +1,6 @@
-"""The desired spec of a slice, written as metadata attributes of its node: it changes in place, and the slice stays.
+"""The desired spec of a machine, written as metadata attributes of it: it changes in place, and the machine stays.
+
+A machine is a TPU node, or one of Compute Engine, where a managed group keeps a second copy for the case of a repair.
 
 Only this stack's attributes are written and compared; ssh keys and all other attributes are left alone.
 """
@@ -15,23 +17,30 @@ import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, ReadResult, UpdateResult
 
 from infra.errors import GoogleError
+from infra.google.compute_zone import ComputeZone, place_of
 from infra.google.tpu_zone import TpuZone
 from infra.providers.base import DynamicResource, Provider, changed, fail, in_place, warning_on
 
-_INPUTS = ("project", "zone", "node_id", "instance", "metadata")
+_INPUTS = ("project", "zone", "node_id", "instance", "metadata", "product", "group")
 _NOWHERE = ""
-"""Digest while there is no machine: the slice waits, and will start with the spec that it was queued with."""
+"""Digest while there is no machine: it waits for capacity, and will start with the spec that it was asked for with."""
+COMPUTE, TPU = "compute", "tpu"
 
 
 @dataclass(frozen=True)
 class ServingSpecArgs:
-    """`instance` is the machine's number, blank while there is none; `metadata` holds this stack's attributes."""
+    """`instance` is the machine's number, blank while there is none; `metadata` holds this stack's attributes.
+
+    `product` says whose machine it is, COMPUTE or TPU; `group` is its managed group's name where it has one.
+    """
 
     project: pulumi.Input[str]
-    zone: str
-    node_id: str
+    zone: pulumi.Input[str]
+    node_id: pulumi.Input[str]
     instance: pulumi.Input[str]
     metadata: Mapping[str, pulumi.Input[str]]
+    product: str = TPU
+    group: str = ""
 
 
 class ServingSpec(DynamicResource):
@@ -46,7 +55,7 @@ class ServingSpec(DynamicResource):
 
 
 class ServingSpecProvider(Provider):
-    """Writes this stack's attributes and waits until the node shows them."""
+    """Writes this stack's attributes and waits until the machine shows them."""
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Write the attributes. A new machine was queued with the same values, so nothing changes on it."""
@@ -67,12 +76,12 @@ class ServingSpecProvider(Provider):
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
         """Return the digest of the attributes that are on the machine now."""
         try:
-            node = self._zone(props).node(props["node_id"])
+            there = self._zone(props).metadata_of(props["node_id"]) if props["zone"] else None
         except GoogleError:
-            return ReadResult(id_, props)  # the queued resource gets the same error and reports it
-        if node is None:
+            return ReadResult(id_, props)  # the machine's own resource gets the same error and reports it
+        if there is None:
             return ReadResult(id_, {**props, "applied": _NOWHERE})
-        written = {key: node.metadata.get(key, "") for key in props["metadata"]}
+        written = {key: there.get(key, "") for key in props["metadata"]}
         return ReadResult(id_, {**props, "applied": _digest(written)})
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
@@ -81,7 +90,7 @@ class ServingSpecProvider(Provider):
     def _applied(self, props: Mapping[str, Any]) -> dict[str, Any]:
         if not props["instance"]:
             warning_on(props.get("urn"))(
-                f"{props['node_id']} waits for capacity and will start with the spec that it was queued with; "
+                f"{props['node_id']} waits for capacity and will start with the spec that it was asked for with; "
                 "the next `pulumi up` after that brings it up to date."
             )
             return {**props, "applied": _NOWHERE}
@@ -94,13 +103,14 @@ class ServingSpecProvider(Provider):
     def _replaced(self, news: Mapping[str, Any]) -> dict[str, str]:
         """Return the attributes on the machine that this change replaces; nothing where the machine cannot be asked."""
         try:
-            node = self._zone(news).node(news["node_id"]) if news["instance"] else None
+            there = (self._zone(news).metadata_of(news["node_id"]) if news["instance"] else None) or {}
         except GoogleError:
             return {}  # writing them gets the same error and reports it
-        there = node.metadata if node else {}
         return {key: there[key] for key, value in news["metadata"].items() if there.get(key, value) != value}
 
-    def _zone(self, props: Mapping[str, Any]) -> TpuZone:
+    def _zone(self, props: Mapping[str, Any]) -> ComputeZone | TpuZone:
+        if props.get("product") == COMPUTE:
+            return place_of(props, self.session())
         return TpuZone.at(self.session(), props)
 
 

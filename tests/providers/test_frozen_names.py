@@ -22,6 +22,10 @@ from infra import providers
 from infra.providers.base import DynamicResource, Provider
 
 FROZEN = {
+    "infra.providers.compute_machine.ComputeMachine": (
+        "pulumi-python:dynamic/gemma4:ComputeMachine",
+        "address behind generation group instance machine place project region state timeout_s urn zone",
+    ),
     "infra.providers.grant_propagation.GrantPropagation": (
         "pulumi-python:dynamic/gemma4:GrantPropagation",
         "after settle_s urn",
@@ -40,7 +44,7 @@ FROZEN = {
     ),
     "infra.providers.serving_spec.ServingSpec": (
         "pulumi-python:dynamic/gemma4:ServingSpec",
-        "applied instance metadata node_id previous project urn zone",
+        "applied group instance metadata node_id previous product project urn zone",
     ),
     "infra.providers.slice_cleanup.SliceCleanup": (
         "pulumi-python:dynamic/gemma4:SliceCleanup",

@@ -57,11 +57,11 @@ class Compute(Product):
 
     @route("GET", "{scope*}/operations/{operation}")
     def get_operation(self, request: Request, scope: str, operation: str) -> Any:
-        return _done(scope, operation, "")
+        return done(scope, operation, "")
 
     @route("POST", "{scope*}/operations/{operation}/wait")
     def wait(self, request: Request, scope: str, operation: str) -> Any:
-        return _done(scope, operation, "")
+        return done(scope, operation, "")
 
     @route("GET", "{scope*}/{collection}/{name}")
     def get(self, request: Request, scope: str, collection: str, name: str) -> Any:
@@ -78,7 +78,7 @@ class Compute(Product):
         found = self.known(f"{scope}/{collection}/{name}")
         apply_changes(found, request)
         found["fingerprint"] = self.world.etag()
-        return _done(scope, self._operation_id(), found["selfLink"])
+        return done(scope, self._operation_id(), found["selfLink"])
 
     @route("POST", "{scope*}/{collection}/{name}/{verb}")
     def set_field(self, request: Request, scope: str, collection: str, name: str, verb: str) -> Any:
@@ -96,7 +96,7 @@ class Compute(Product):
         if users:
             raise resource_in_use(full, users[0])
         link = self.remove(full)["selfLink"]
-        return _done(scope, self._operation_id(), link)
+        return done(scope, self._operation_id(), link)
 
     def _create(self, request: Request, scope: str, collection: str) -> Any:
         body = request.json()
@@ -112,18 +112,20 @@ class Compute(Product):
             "selfLink": f"{ROOT}/{full}",
             "fingerprint": self.world.etag(),
         }
+        if body.get("addressType") == "INTERNAL":
+            self.resources[full] |= {"address": body.get("address") or f"10.8.0.{70 + self.world.serial() % 50}"}
         for key in ("network", "subnetwork", "region"):
             if key in body:
-                self.resources[full][key] = f"{ROOT}/{_relative(body[key])}"
-        return _done(scope, self._operation_id(), f"{ROOT}/{full}")
+                self.resources[full][key] = f"{ROOT}/{relative(body[key])}"
+        return done(scope, self._operation_id(), f"{ROOT}/{full}")
 
     def _operation_id(self) -> str:
         return f"operation-{self.world.serial()}"
 
 
-def _done(scope: str, operation: str, target: str) -> dict[str, Any]:
-    region = {"region": f"{ROOT}/{scope}"} if "/regions/" in f"/{scope}" else {}
-    return region | {
+def done(scope: str, operation: str, target: str) -> dict[str, Any]:
+    place = next((kind for kind in ("region", "zone") if f"/{kind}s/" in f"/{scope}"), "")
+    return ({place: f"{ROOT}/{scope}"} if place else {}) | {
         "kind": "compute#operation",
         "id": operation.rsplit("-", 1)[-1],
         "name": operation,
@@ -136,10 +138,16 @@ def _done(scope: str, operation: str, target: str) -> dict[str, Any]:
 
 def _references(resource: dict[str, Any]) -> set[str]:
     nats = [subnet.get("name", "") for nat in resource.get("nats", []) for subnet in nat.get("subnetworks", [])]
-    return {_relative(link) for link in (resource.get("network", ""), resource.get("subnetwork", ""), *nats)}
+    interfaces = [
+        link for one in resource.get("networkInterfaces", []) for link in one.values() if isinstance(link, str)
+    ]
+    used = [one.get("instanceTemplate", "") for one in resource.get("versions", [])]
+    used += [one.get("healthCheck", "") for one in resource.get("autoHealingPolicies", [])]
+    used += [resource.get("network", ""), resource.get("subnetwork", ""), resource.get("x-reserved", "")]
+    return {relative(link) for link in (*used, *nats, *interfaces)}
 
 
-def _relative(link: str) -> str:
+def relative(link: str) -> str:
     """`projects/…` of a link, whatever host and version stand before it."""
     at = link.find("projects/")
     return link[at:] if at >= 0 else link
