@@ -7,11 +7,12 @@ pulumi_gcp loads a module at the first look into it, and while that goes on anot
 Pulumi resolves resources in several threads, so whatever the components use is looked into here, by one.
 """
 
-from pulumi_gcp import artifactregistry, cloudrunv2, projects, secretmanager, serviceaccount, storage
+from pulumi_gcp import artifactregistry, cloudrunv2, dns, projects, secretmanager, serviceaccount, storage
 
 _LOADED = (
     artifactregistry.Repository,
     cloudrunv2.Service,
+    dns.ManagedZone,
     projects.Service,
     secretmanager.Secret,
     serviceaccount.Account,

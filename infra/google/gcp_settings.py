@@ -23,6 +23,7 @@ class Api(Enum):
     CLOUD_QUOTAS = ("cloudQuotas", "https://cloudquotas.googleapis.com/v1/")
     COMPUTE = ("compute", "https://compute.googleapis.com/compute/v1/")
     CLOUD_RUN = ("cloudRunV2", "https://run.googleapis.com/v2/")
+    DNS = ("dns", "https://dns.googleapis.com/dns/v1/")
     IAM = ("iamBeta", "https://iam.googleapis.com/v1/")
     IAM_CREDENTIALS = ("iamCredentials", "https://iamcredentials.googleapis.com/v1/")
     LOGGING = ("logging", "https://logging.googleapis.com/v2/")

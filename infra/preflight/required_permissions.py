@@ -58,7 +58,19 @@ PERMISSIONS: Mapping[str, tuple[str, ...]] = {
     "gcp:cloudrunv2/job:Job": (*_of("run.jobs", *_LIFE), "run.operations.get", _ACT_AS),
     "gcp:monitoring/alertPolicy:AlertPolicy": _of("monitoring.alertPolicies", *_LIFE),
     "pulumi-python:dynamic/gemma4:ComputeMachine": ("compute.instanceGroupManagers.get", "compute.instances.get"),
+    "gcp:dns/managedZone:ManagedZone": (
+        *_of("dns.managedZones", *_LIFE),
+        *_of("dns.resourceRecordSets", "delete", "list"),  # a zone that is deleted is emptied first
+        "dns.changes.create",
+        "dns.networks.bindPrivateDNSZone",
+    ),
+    "gcp:dns/dnsManagedZoneIamMember:DnsManagedZoneIamMember": _of("dns.managedZones", *_POLICY),
+    "gcp:projects/iAMCustomRole:IAMCustomRole": _of("iam.roles", *_LIFE, "undelete"),
     "pulumi-python:dynamic/gemma4:GrantPropagation": (),
+    "pulumi-python:dynamic/gemma4:MemberRecords": (
+        "dns.changes.create",
+        *_of("dns.resourceRecordSets", "create", "delete", "list"),
+    ),
     "pulumi-python:dynamic/gemma4:RevisionRetry": ("run.services.get",),
     "pulumi-python:dynamic/gemma4:RevisionWatch": ("run.services.get", "run.revisions.get", "logging.logEntries.list"),
     "pulumi-python:dynamic/gemma4:ServingCheck": ("logging.logEntries.list",),
@@ -87,6 +99,8 @@ ROLES: Mapping[str, str] = {
     "artifactregistry.": "roles/artifactregistry.admin",
     "compute.firewalls.": "roles/compute.securityAdmin",
     "compute.": "roles/compute.networkAdmin",
+    "dns.": "roles/dns.admin",
+    "iam.roles.": "roles/iam.roleAdmin",
     "iam.serviceAccounts.actAs": "roles/iam.serviceAccountUser",
     "iam.serviceAccounts.": "roles/iam.serviceAccountAdmin",
     "logging.": "roles/logging.viewer",

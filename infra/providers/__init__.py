@@ -6,5 +6,6 @@ TPU slices: `tpu_queued_resource` (`slice_submission` submits it exactly once, a
 answer was lost), `tpu_node` (with `slice_wait`), `serving_spec`, `slice_cleanup` (removes what a killed process left).
 Compute Engine: `compute_machine` (with `machine_wait`), and `serving_spec` as well.
 Cloud Run: `revision_retry`, `revision_watch` (with `revision_wait`), `subnet_cleanup`.
-All: `grant_propagation`, `weights_copy`, `serving_check` (with `server_context`: log lines and reasons).
+All: `member_records` (the names by which a gateway finds machines), `grant_propagation`, `weights_copy`, `serving_check`
+(with `server_context`: log lines and reasons).
 """

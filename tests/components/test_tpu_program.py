@@ -32,8 +32,11 @@ def known_outputs(args: mocks.MockResourceArgs) -> dict[str, Any]:
     """What Google would answer; the green slice still waits for capacity."""
     email = f"{args.inputs.get('accountId', args.name)}@{PROJECT}.iam.gserviceaccount.com"
     waits = "green" in args.name
+    role = args.inputs.get("roleId")
     return {
+        **({"name": f"projects/{PROJECT}/roles/{role}"} if role else {}),
         "email": email,
+        "uniqueId": "1" + "0" * 20,
         "member": f"serviceAccount:{email}",
         "uri": "https://gateway.example.run.app",
         "address": "" if waits else "10.8.0.66",
@@ -143,10 +146,12 @@ class TestSecrets:
         assert secret is None if source == "bucket" else secret
 
     def test_a_machine_may_read_the_token_only_where_it_downloads(self) -> None:
+        own = f"projects/{PROJECT}/roles/gemma4_v6e4_1{'0' * 20}"
         roles = {item.inputs["role"] for item in grants_of(shipped("v6e4"), "gemma4-v6e4")}
         from_hub = {item.inputs["role"] for item in grants_of(run(**HUB), "gemma4-v6e4")}
-        assert roles == {"roles/artifactregistry.reader", "roles/logging.logWriter", "roles/storage.objectViewer"}
+        assert roles == {own, "roles/artifactregistry.reader", "roles/logging.logWriter", "roles/storage.objectViewer"}
         assert from_hub == {
+            own,
             "roles/artifactregistry.reader",
             "roles/logging.logWriter",
             "roles/secretmanager.secretAccessor",
@@ -206,6 +211,51 @@ class TestTheNetwork:
         one, other = ip_network(cidr, strict=False), ip_network(neighbour(cidr))
         assert not one.overlaps(other)
         assert one.num_addresses == other.num_addresses
+
+
+class TestTheZone:
+    def test_is_the_stack_s_own_and_seen_from_its_network_alone(self) -> None:
+        ran = shipped("v6e4")
+        zone = only(ran, "ManagedZone").inputs
+        assert (zone["name"], zone["dnsName"], zone["visibility"]) == (
+            "gemma4-v6e4",
+            "gemma4-v6e4.internal.",
+            "private",
+        )
+        (network,) = zone["privateVisibilityConfig"]["networks"]
+        assert network["networkUrl"] == gateway_template(ran)["vpcAccess"]["networkInterfaces"][0]["network"]
+        assert zone["labels"] == {"app": "gemma4", "stack": "v6e4", "managed-by": "pulumi"}
+        assert zone["forceDestroy"] is True
+
+    def test_has_a_name_for_each_turn_of_every_slice_that_there_may_be(self) -> None:
+        known = {f"{name}-{turn}" for name in ("blue", "green", "red", "amber") for turn in "ab"}
+        assert set(only(shipped("v6e4"), "MemberRecords").inputs["hosts"]) == known
+        other = only(run(tpu={"slices": ["teal"]}), "MemberRecords").inputs["hosts"]
+        assert set(other) == known | {"teal-a", "teal-b"}
+
+    def test_has_all_its_records_before_gateway_and_slices(self) -> None:
+        ran = shipped("v6e4")
+        records = only(ran, "MemberRecords").urn
+        assert records in only(ran, "Service", "gateway").depends_on
+        assert records in only(ran, "TpuQueuedResource").depends_on
+
+    def test_lets_its_machines_exchange_records_and_nothing_else(self) -> None:
+        ran = shipped("v6e4")
+        role = only(ran, "IAMCustomRole").inputs
+        (grant,) = all_of(ran, "DnsManagedZoneIamMember")
+        assert grant.inputs["role"] == f"projects/{PROJECT}/roles/{role['roleId']}"
+        assert grant.inputs["managedZone"] == only(ran, "ManagedZone").inputs["name"]
+        assert grant.urn in only(ran, "TpuQueuedResource").depends_on
+        nouns = {permission.rpartition(".")[0] for permission in role["permissions"]}
+        assert nouns == {"dns.changes", "dns.managedZones", "dns.resourceRecordSets"}
+        assert not {"dns.managedZones.delete", "dns.managedZones.setIamPolicy", "dns.changes.list"} & set(
+            role["permissions"]
+        )
+
+    def test_has_a_role_of_another_id_for_each_account_since_google_keeps_those_of_deleted_roles(self) -> None:
+        role = only(shipped("v6e4-31b"), "IAMCustomRole").inputs["roleId"]
+        assert role == f"gemma4_v6e4_31b_1{'0' * 20}"
+        assert re.fullmatch(r"[a-zA-Z0-9_.]{3,64}", f"{'x' * 23}_1{'0' * 20}")
 
 
 def gateway_template(ran: Run) -> Mapping[str, Any]:

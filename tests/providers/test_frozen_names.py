@@ -30,6 +30,10 @@ FROZEN = {
         "pulumi-python:dynamic/gemma4:GrantPropagation",
         "after settle_s urn",
     ),
+    "infra.providers.member_records.MemberRecords": (
+        "pulumi-python:dynamic/gemma4:MemberRecords",
+        "domain hosts missing project urn zone",
+    ),
     "infra.providers.revision_retry.RevisionRetry": (
         "pulumi-python:dynamic/gemma4:RevisionRetry",
         "failed_revision project region service urn",

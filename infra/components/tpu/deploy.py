@@ -10,11 +10,13 @@ from infra.components.shared.images import Images, ImagesArgs
 from infra.components.shared.machine_access import MachineAccess, MachineAccessArgs
 from infra.components.shared.machine_metadata import machine_metadata
 from infra.components.shared.machine_network import MachineNetwork, MachineNetworkArgs
+from infra.components.shared.member_zone import MemberZone, MemberZoneArgs
 from infra.components.shared.network import Network, NetworkArgs
 from infra.components.shared.rollout import Rollout, RolloutArgs
 from infra.components.shared.stack_outputs import Outputs, stack_outputs
 from infra.components.shared.weights import Weights, WeightsArgs
 from infra.components.tpu.tpu_slice import TpuSlice, TpuSliceArgs
+from infra.planning.gateway.members import gateway_members
 from infra.planning.plan import Plan
 from infra.planning.platforms.tpu.slices import GATEWAY, SLICES, SlicesPlan
 from infra.planning.server.command import PORT
@@ -27,6 +29,9 @@ def deploy(plan: Plan, secrets: Secrets) -> Outputs:
     foundation = Foundation("foundation", FoundationArgs(plan, secrets.hf_token))
     images = Images("images", ImagesArgs(plan, foundation))
     network = Network("network", NetworkArgs(plan, foundation.apis))
+    zone = MemberZone(
+        "members", MemberZoneArgs(plan, foundation, network, gateway_members(slices.names, ports=(PORT,)))
+    )
     slice_network = MachineNetwork(
         "slice-network",
         MachineNetworkArgs(
@@ -43,7 +48,7 @@ def deploy(plan: Plan, secrets: Secrets) -> Outputs:
     from_hub = plan.settings.weights.from_hub
     weights = None if from_hub else Weights("weights", WeightsArgs(plan, foundation))
     metadata = machine_metadata(plan, images.serving, foundation.token_secret if from_hub else None)
-    ready = [*images.ready, *slice_network.ready, *access.ready, *(weights.ready if weights else [])]
+    ready = [*images.ready, *zone.ready, *slice_network.ready, *access.ready, *(weights.ready if weights else [])]
     running = {
         name: TpuSlice(
             f"slice-{name}",
@@ -73,7 +78,7 @@ def deploy(plan: Plan, secrets: Secrets) -> Outputs:
             invoker=foundation.invoker,
             network=network,
             addresses=addresses,
-            ready=[images.repository, *network.ready],
+            ready=[images.repository, zone.records, *network.ready],
         ),
     )
     Rollout("rollout", RolloutArgs(plan, foundation.invoker, foundation.deployers, gateway, running, metadata, ready))

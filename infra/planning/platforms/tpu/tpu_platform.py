@@ -63,7 +63,7 @@ class TpuPlatform(Platform[SlicesPlan]):
     most_replicas = len(SLICE_NAMES)
     images = ("gateway",)
     part_suffixes = (GATEWAY, SLICES)
-    apis = ("secretmanager", "tpu")
+    apis = ("dns", "secretmanager", "tpu")
     components = "infra.components.tpu.deploy"
     operations = "infra.ops.tpu.slice_operations"
     preflight = "infra.preflight.tpu.slice_preflight"
