@@ -81,5 +81,5 @@ def deploy(plan: Plan, secrets: Secrets) -> Outputs:
             ready=[images.repository, zone.records, *network.ready],
         ),
     )
-    Rollout("rollout", RolloutArgs(plan, foundation.invoker, foundation.deployers, gateway, running, metadata, ready))
+    Rollout("rollout", RolloutArgs(plan, foundation.invoker, foundation.deployers, gateway, running, ready))
     return stack_outputs(plan, foundation, gateway.service.uri, weights)

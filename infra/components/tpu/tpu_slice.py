@@ -14,6 +14,7 @@ import pulumi
 from infra.components.shared.machine_metadata import with_log
 from infra.planning.plan import Plan
 from infra.planning.platforms.tpu.slices import SlicesPlan
+from infra.providers.serving_spec import TPU
 from infra.providers.slice_cleanup import SliceCleanup, SliceCleanupArgs
 from infra.providers.tpu_node import TpuNode, TpuNodeArgs
 from infra.providers.tpu_queued_resource import TpuQueuedResource, TpuQueuedResourceArgs
@@ -41,12 +42,19 @@ class TpuSlice(pulumi.ComponentResource):
 
     address: pulumi.Output[str]
     instance: pulumi.Output[str]
+    machine: str
     zone: str
+    metadata: Mapping[str, pulumi.Input[str]]
+    """What its supervisor follows."""
+    paths: Mapping[str, str]
+    product, group = TPU, ""
 
     def __init__(self, name: str, args: TpuSliceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gemma4:components:TpuSlice", name, {}, opts)
         plan, slices, self.zone = args.plan, args.slices, args.slices.zone
         member, first = plan.names.member(args.slice), slices.names[0]
+        self.machine, self.paths = member, {args.slice: slices.member_paths()[args.slice]}
+        self.metadata = with_log(args.metadata, plan, args.slice, slices.zone)
         labels = {**plan.labels, "slice": args.slice}
         # A further slice stands behind the queue entry of the first one.
         behind = "" if args.slice == first else plan.names.member(first)
@@ -71,7 +79,7 @@ class TpuSlice(pulumi.ComponentResource):
                 valid_until_duration_s=slices.valid_until_duration_s,
                 max_run_duration_s=slices.max_run_duration_s,
                 metadata={
-                    **with_log(args.metadata, plan, args.slice, slices.zone),
+                    **self.metadata,
                     "enable-guest-attributes": "TRUE",  # taken at creation only
                 },
                 labels=labels,
