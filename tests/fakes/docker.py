@@ -70,6 +70,7 @@ class FakeDocker:
         for hold in self.holds.values():
             hold.set()
         if self.container:
+            self.container.may_end.set()
             self.container.stop()
 
     def reboot(self) -> None:
@@ -200,6 +201,9 @@ class FakeContainer:
     """The paths that were asked for."""
     printed: list[tuple[str, str]] = field(default_factory=list)
     """Lines with docker's time stamps."""
+    streams: int = 0
+    """Answers under way to requests for a stream, each of which goes on until `may_end`."""
+    may_end: threading.Event = field(default_factory=threading.Event)
     looks: int = 0
     """How often it was asked for its health."""
     server: ThreadingHTTPServer | None = None
@@ -247,8 +251,12 @@ class FakeContainer:
         threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
 
     def stop(self) -> None:
+        """Streams under way get `--stop-timeout` seconds, as vLLM gives them its `--shutdown-timeout`."""
         if self.running:
             self.print(GOODBYE)
+            deadline = time.monotonic() + float(self.options["--stop-timeout"][0])
+            while self.streams and time.monotonic() < deadline:
+                time.sleep(0.01)
         self.end(0)
 
     def end(self, code: int) -> None:
@@ -279,7 +287,10 @@ class _Vllm(BaseHTTPRequestHandler):
         container = self.server.container
         self._take_time(container)
         if self.path == "/metrics":
-            self._reply(200, f'vllm:generation_tokens_total{{engine="0",model_name="m"}} {float(container.tokens)}\n')
+            names = {"generation_tokens_total": container.tokens, "num_requests_running": container.streams}
+            rows = {**names, "num_requests_waiting": 0}.items()
+            lines = [f'vllm:{name}{{engine="0",model_name="m"}} {float(value)}\n' for name, value in rows]
+            self._reply(200, "".join(lines))
         else:
             container.looks += 1
             self._reply(200 if container.behaviour.healthy else 503, "")
@@ -289,6 +300,12 @@ class _Vllm(BaseHTTPRequestHandler):
         self._take_time(container)
         container.questions += 1
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if body.get("stream"):
+            self._stream(container)
+        else:
+            self._complete(container, body)
+
+    def _complete(self, container: FakeContainer, body: Mapping[str, Any]) -> None:
         container.asked.append(body["model"])
         container.tokens += container.behaviour.busy
         while (container.behaviour.silent or container.behaviour.busy) and container.running:
@@ -300,6 +317,17 @@ class _Vllm(BaseHTTPRequestHandler):
         else:
             container.tokens += int(body["max_tokens"])
             self._reply(200, json.dumps({"choices": [{"message": {"content": "OK"}, "finish_reason": "length"}]}))
+
+    def _stream(self, container: FakeContainer) -> None:
+        container.streams += 1
+        try:
+            self.send_response(200)
+            self.end_headers()
+            while not container.may_end.wait(0.02):
+                self.wfile.write(b"data: {}\n\n")
+            self.wfile.write(b"data: [DONE]\n\n")
+        finally:
+            container.streams -= 1
 
     def _take_time(self, container: FakeContainer) -> None:
         container.requests.append(self.path)

@@ -42,7 +42,9 @@ LOG = {
     "stack": "v6e4",
     "slice": "blue",
 }
-NAME = "blue-a"
+NAME, ZONE = "blue-a", "gemma4-v6e4"
+RECORD = f"{NAME}.{ZONE}.internal."
+MEMBER = {"name": NAME, "project": "demo-project", "zone": ZONE, "record": RECORD}
 # What takes seconds on a real machine takes a fraction of one here.
 QUICK = {
     "WATCH_S": "2",
@@ -56,6 +58,8 @@ QUICK = {
     "UNHEALTHY_S": "60",
     "STABLE_S": "0.2",
     "LEAVE_S": "0.2",
+    "RECORD_RETRY_CAP_S": "0.1",
+    "DRAIN_CAP_S": "10",
     "REPORT_S": "0.02",
     "MAINTENANCE_S": "0.1",
     "STREAMS": "4",
@@ -75,7 +79,9 @@ class TpuMachine:
         self.google.__enter__()
         self.machine = MachineCommands(folder)
         self.metadata = FakeMetadata(gemma4_supervisor=archive.in_base64(compiled()), gemma4_log=json.dumps(LOG))
-        self.metadata.set("gemma4-member", json.dumps({"name": NAME}))
+        self.metadata.set("gemma4-member", json.dumps(MEMBER))
+        self._ask("POST", "dns/v1/projects/demo-project/managedZones", {"name": ZONE, "dnsName": f"{ZONE}.internal."})
+        self.google.dns.write(ZONE, RECORD, "127.0.0.1")
         self.port, self.ready_port = free_port(), free_port()
         self.output = folder / "output.txt"
         self.shm, self.state, self.run_dir = (folder / name for name in ("shm", "state", "run"))
@@ -92,6 +98,7 @@ class TpuMachine:
             "GEMMA4_METADATA_HOST": self.metadata.host,
             "GEMMA4_STORAGE_URL": self.google.url,
             "GEMMA4_LOG_URL": f"{self.google.url}/logging",
+            "GEMMA4_DNS_URL": self.google.url,
             "GEMMA4_SECRETS_URL": f"{self.google.url}/secretmanager",
             "GEMMA4_READY_ADDRESS": "127.0.0.1",
             "GEMMA4_READY_PORT": str(self.ready_port),
@@ -255,6 +262,11 @@ class TpuMachine:
     @property
     def is_ready(self) -> bool:
         return self.ask(f"/ready/{NAME}")[0] == 200
+
+    @property
+    def address(self) -> str:
+        """What a resolver answers for the machine's name."""
+        return self.google.dns.addresses(ZONE).get(RECORD, "")
 
     def until_refused(self) -> None:
         self.until(lambda: not self.is_ready, "the server to take no requests")

@@ -9,7 +9,6 @@ import shutil
 import signal
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Sequence
 from typing import NoReturn
@@ -100,8 +99,7 @@ def supervise(settings: SupervisorSettings) -> int:
         controller.run()
     except Stopped:
         if machine_goes_down(settings):
-            controller.withdraw()
-            time.sleep(settings.leave_s)  # docker ends the container once this process has ended
+            controller.leave_gateways()  # docker ends the container once this process has ended
         log.info("end", "Told to stop; the container is left as it is.")
         prepare_to_end()
         os._exit(0)  # threads may still wait for the network

@@ -40,7 +40,7 @@ class Controller:
         self._context, self._state, self._replace_program = context, context.state, replace_program
         self._events: queue.Queue[Callable[[], None]] = queue.Queue()
         self._lifecycle = ServerLifecycle(context, self._events.put, self._on_served)
-        self._membership = Membership(context, self._later)
+        self._membership = Membership(context, self._events.put, self._lifecycle.requests)
         self._wanted: Spec | None = None
         self._change: Preparation | None = None
 
@@ -65,9 +65,9 @@ class Controller:
         if self._change:
             self._change.halt()
 
-    def withdraw(self) -> None:
-        """Leave the gateways, because the machine goes down: a server that is ending answers every request with an error."""
-        self._membership.withdraw()
+    def leave_gateways(self) -> None:
+        """Take no requests any more, because the machine goes down: a server that is ending answers each with an error."""
+        self._membership.leave_for_good()
 
     def _work(self, for_s: float) -> None:
         """Handle events for so many seconds."""
@@ -174,7 +174,7 @@ class Controller:
     def _report_status(self) -> None:
         current, wanted = self._lifecycle.current, self._wanted
         self._context.status.set(
-            stage=self._lifecycle.phase.value,
+            stage=self._membership.stage or self._lifecycle.phase.value,
             wanted=wanted.hash if wanted else None,
             running=current.spec.hash if current else None,
             preparing=self._change.spec.hash if self._change else None,

@@ -38,6 +38,7 @@ from .docker import Docker, DockerError
 from .supervisor_settings import SupervisorSettings
 
 TOKENS = re.compile(r"^vllm:generation_tokens_total(?:\{[^}]*\})? ([0-9.eE+-]+)", re.MULTILINE)
+REQUESTS = re.compile(r"^vllm:num_requests_(?:running|waiting)(?:\{[^}]*\})? ([0-9.eE+-]+)", re.MULTILINE)
 BUSY = (429, 503)
 """The queue is full, which is not an error."""
 TRUST = 3
@@ -78,6 +79,16 @@ class ProbedServer:
         finding = self._look()
         self._patience_s = self._next_s if finding.condition is ServerCondition.SLOW else self._first_s
         return finding
+
+    def requests(self) -> float | None:
+        """Return how many requests the server has, running and waiting; 0 where nobody listens, None where it does not say."""
+        try:
+            gauges = REQUESTS.findall(call("GET", f"{self._url}/metrics", timeout_s=self._first_s).text)
+        except TimedOut:
+            return None
+        except TransientError:
+            return 0
+        return sum(map(float, gauges)) if gauges else None
 
     def _look(self) -> Finding:
         try:

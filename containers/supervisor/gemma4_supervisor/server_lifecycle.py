@@ -61,6 +61,10 @@ class ServerLifecycle:
         """The run that the container has, or is to have."""
         return self._state.current
 
+    def requests(self) -> float | None:
+        """Return how many requests the server has, None where it does not say. Any thread may call this."""
+        return self._slot.requests()
+
     def adopt_or_restart(self) -> bool:
         """Go on with the container that runs, or restart the current run: what the supervisor does first.
 

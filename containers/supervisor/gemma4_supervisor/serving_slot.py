@@ -22,6 +22,7 @@ class ServingSlot:
     def __init__(self, context: Context, found: Callable[[Prober, Finding], None]) -> None:
         self._context, self._found = context, found
         self.prober: Prober | None = None
+        self._server: ProbedServer | None = None
         self.refuse("nothing has been started yet")
 
     def running(self) -> Container | None:
@@ -52,9 +53,13 @@ class ServingSlot:
         """Probe a container that runs; what gateways are told stays as it is."""
         if self.prober:
             self.prober.stop()
-        server = ProbedServer(self._context.settings, run.address, run.spec.port, lambda: run.spec.model)
-        self.prober = Prober(self._context.settings, self._context.docker, server, container_id, self._found)
+        self._server = ProbedServer(self._context.settings, run.address, run.spec.port, lambda: run.spec.model)
+        self.prober = Prober(self._context.settings, self._context.docker, self._server, container_id, self._found)
         self.prober.start()
+
+    def requests(self) -> float | None:
+        """Return how many requests the server has, None where it does not say. Any thread may call this."""
+        return self._server.requests() if self._server else 0
 
     def accept(self) -> None:
         """Let gateways send requests."""

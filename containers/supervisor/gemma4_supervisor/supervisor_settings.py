@@ -19,6 +19,7 @@ class SupervisorSettings:
     storage_url: str = "https://storage.googleapis.com"
     secrets_url: str = "https://secretmanager.googleapis.com"
     log_url: str = "https://logging.googleapis.com"
+    dns_url: str = "https://dns.googleapis.com"
     state_dir: Path = Path("/var/lib/gemma4")
     """Survives a reboot: the program and its state."""
     run_dir: Path = Path("/run/gemma4")
@@ -55,6 +56,11 @@ class SupervisorSettings:
     leave_s: float = 3
     """How long a gateway may still send requests after it was told not to: it asks every second, and believes the second
     answer."""
+    drain_cap_s: float = 3600
+    """Longest wait of a machine that is drained for the requests that it has: as long as the gateway lets one take."""
+    record_s: float = 300
+    record_retry_cap_s: float = 60
+    """Time between two looks at the machine's record, and the longest one while it cannot be written."""
     alive_s: float = 300
     """The main loop turns at least so often: docker has a minute for each of the few commands of one turn."""
     report_s: float = 10

@@ -15,7 +15,7 @@ from containers.supervisor.gemma4_supervisor.machine_status import MachineStatus
 from containers.supervisor.gemma4_supervisor.readiness_server import Readiness
 from containers.supervisor.gemma4_supervisor.supervisor_settings import SupervisorSettings
 from infra.planning.gateway.members import READY_PORT
-from tests.fakes.tpu_machine import NAME, TpuMachine
+from tests.fakes.tpu_machine import MEMBER, NAME, TpuMachine
 
 
 @pytest.fixture
@@ -104,18 +104,20 @@ class TestAMachine:
         assert serving.ask("/alive")[0] == 200
 
     def test_a_machine_that_gets_another_name_does_not_answer_for_the_old_one(self, serving: TpuMachine) -> None:
-        serving.metadata.set("gemma4-member", json.dumps({"name": "green-a"}))
+        serving.metadata.set("gemma4-member", json.dumps({**MEMBER, "name": "green-a"}))
         serving.until(lambda: serving.ask("/ready/green-a")[0] == 200, "the other name")
         assert serving.ask(f"/ready/{NAME}")[0] == 404
 
-    @pytest.mark.parametrize("text", ["{}", "[]", "blue-a"])
+    @pytest.mark.parametrize(
+        "text", ["{}", "[]", "blue-a", json.dumps({**MEMBER, "name": "/"}), json.dumps({**MEMBER, "record": "blue-a"})]
+    )
     def test_a_machine_whose_name_cannot_be_read_says_so_and_serves(self, tpu: TpuMachine, text: str) -> None:
         tpu.metadata.set("gemma4-member", text)
         tpu.want("spec-a")
         tpu.start()
         tpu.until_trouble("member", "malformed")
         tpu.until(lambda: tpu.status["stage"] == "serving", "the server")
-        tpu.metadata.set("gemma4-member", json.dumps({"name": NAME}))
+        tpu.metadata.set("gemma4-member", json.dumps(MEMBER))
         tpu.until_serving("spec-a")
         assert not tpu.errors
 

@@ -11,6 +11,7 @@ from containers import archive
 from containers.supervisor.gemma4_supervisor import desired_spec as specification
 from containers.supervisor.gemma4_supervisor.log import Log
 from containers.supervisor.gemma4_supervisor.machine_status import MachineStatus
+from containers.supervisor.gemma4_supervisor.membership import DRAINED, DRAINING
 from containers.supervisor.gemma4_supervisor.server_lifecycle import Phase
 
 FOLDER = archive.HERE / "supervisor"
@@ -33,9 +34,9 @@ class TestTheReadme:
         (row,) = [line for line in README.splitlines() if line.startswith("| `stage` |")]
         MachineStatus(Log(io.StringIO()), tmp_path / "status.json", lambda text: None, 10, 60).set(any=1)
         first = json.loads((tmp_path / "status.json").read_text())["stage"]
-        assert {first, *(phase.value for phase in Phase), "bootstrap"} == set(re.findall(r"`([a-z]+)`", row)) - {
-            "stage"
-        }
+        assert {first, *(phase.value for phase in Phase), DRAINING, DRAINED, "bootstrap"} == set(
+            re.findall(r"`([a-z]+)`", row)
+        ) - {"stage"}
 
     def test_the_readme_names_every_event_of_the_log(self) -> None:
         found = _words_in_code(r"log\.(?:info|warning|error)\(\s*\"([a-z-]+)\"")

@@ -1,0 +1,228 @@
+"""A machine in its stack's private zone: the record has its address while it is a member, and it takes nobody else's."""
+
+from __future__ import annotations
+
+import io
+import json
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from containers.shared.web import TransientError, call
+from containers.supervisor.gemma4_supervisor.dns_record import PLACEHOLDER, TTL_S, DnsZones, RecordPlace
+from containers.supervisor.gemma4_supervisor.log import Log
+from containers.supervisor.gemma4_supervisor.metadata_server import MetadataServer
+from containers.supervisor.gemma4_supervisor.supervisor_settings import SupervisorSettings
+from infra.planning.gateway import members
+from tests.fakes.google import FakeGoogle
+from tests.fakes.google.wire import permission_denied
+from tests.fakes.metadata_server import FakeMetadata
+from tests.fakes.tpu_machine import MEMBER, RECORD, ZONE, TpuMachine
+
+OWN, OTHER = "10.0.0.7", "10.0.0.9"
+PLACE = RecordPlace("demo-project", ZONE, RECORD)
+LEAST = {
+    "dns.changes.create",
+    "dns.changes.get",
+    "dns.managedZones.get",
+    *(f"dns.resourceRecordSets.{verb}" for verb in ("create", "delete", "get", "list", "update")),
+}
+"""Permissions of the role that a machine has on the zone."""
+
+
+@pytest.fixture
+def tpu(tpu: TpuMachine) -> TpuMachine:
+    """A machine whose own address is not the placeholder, and which may do no more in the zone than it has to."""
+    tpu.metadata.values["network-interfaces/0/ip"] = "127.0.0.2"
+    tpu.google.dns.granted = LEAST
+    tpu.want("spec-a")
+    return tpu
+
+
+class TestTheRecord:
+    def test_the_record_is_written_as_the_gateway_expects_it(self) -> None:
+        assert (PLACEHOLDER, TTL_S) == (members.PLACEHOLDER, members.RECORD_TTL_S)
+
+    def test_the_record_has_the_machines_address_before_its_server_is_ready(self, tpu: TpuMachine) -> None:
+        tpu.machine.docker.behaviour("spec-a").healthy = False
+        tpu.start()
+        tpu.until(lambda: tpu.address == "127.0.0.2", "the address", within_s=5)
+        assert not tpu.is_ready
+        tpu.until(lambda: tpu.status["record"] == "127.0.0.2", "the status to say so")
+        tpu.machine.docker.behaviour("spec-a").healthy = True
+        tpu.until_serving("spec-a")
+        assert not tpu.errors
+
+    def test_the_record_of_a_dead_machine_is_taken_over(self, tpu: TpuMachine) -> None:
+        tpu.google.dns.write(ZONE, RECORD, OTHER, ttl=300)
+        tpu.start()
+        tpu.until(lambda: tpu.said("record"), "a word about it")
+        assert tpu.address == "127.0.0.2"
+        assert tpu.said("record")[0]["before"] == OTHER
+
+    def test_the_record_is_made_where_there_is_none(self, tpu: TpuMachine) -> None:
+        tpu.google.dns.write(ZONE, RECORD)
+        tpu.start()
+        tpu.until(lambda: tpu.address == "127.0.0.2", "the address")
+
+    def test_the_record_is_written_again_where_somebody_else_has_changed_it(self, tpu: TpuMachine) -> None:
+        tpu.environ["GEMMA4_RECORD_S"] = "0.1"
+        tpu.start()
+        tpu.until(lambda: tpu.said("record"), "the address")
+        tpu.google.dns.write(ZONE, RECORD, PLACEHOLDER)
+        tpu.until(lambda: tpu.address == "127.0.0.2", "the address again")
+        tpu.until(lambda: [entry["severity"] for entry in tpu.said("record")] == ["INFO", "WARNING"], "a word about it")
+
+    def test_the_record_follows_an_address_that_a_reboot_has_changed(self, tpu: TpuMachine) -> None:
+        tpu.start()
+        tpu.until_serving("spec-a")
+        tpu.reboot()
+        tpu.metadata.values["network-interfaces/0/ip"] = "127.0.0.5"
+        tpu.start()
+        tpu.until(lambda: tpu.address == "127.0.0.5", "the address")
+
+    def test_the_record_that_is_left_for_another_name_gets_the_placeholder(self, tpu: TpuMachine) -> None:
+        tpu.start()
+        tpu.until(lambda: tpu.address == "127.0.0.2", "the address")
+        tpu.metadata.set(
+            "gemma4-member", json.dumps({**MEMBER, "name": "green-a", "record": f"green-a.{ZONE}.internal."})
+        )
+        tpu.until(lambda: tpu.address == PLACEHOLDER, "the placeholder")
+        expected = {RECORD: PLACEHOLDER, f"green-a.{ZONE}.internal.": "127.0.0.2"}
+        tpu.until(lambda: tpu.google.dns.addresses(ZONE) == expected, "the other record")
+
+
+class TestAMachineThatEnds:
+    @pytest.mark.parametrize("address", ["127.0.0.2", OTHER], ids=["own", "taken over by another machine"])
+    def test_a_machine_that_goes_down_puts_the_placeholder_back_where_the_record_is_still_its_own(
+        self, tpu: TpuMachine, address: str
+    ) -> None:
+        tpu.start()
+        tpu.until_serving("spec-a")
+        tpu.until(lambda: tpu.address == "127.0.0.2", "the address")
+        tpu.google.dns.write(ZONE, RECORD, address)
+        tpu.machine.going_down = True
+        assert tpu.kill(signal.SIGTERM) == 0
+        assert tpu.address == (PLACEHOLDER if address == "127.0.0.2" else OTHER)
+
+    def test_a_supervisor_that_ends_alone_leaves_the_record(self, tpu: TpuMachine) -> None:
+        tpu.start()
+        tpu.until(lambda: tpu.address == "127.0.0.2", "the address")
+        tpu.kill(signal.SIGTERM)
+        assert tpu.address == "127.0.0.2"
+
+    def test_a_machine_that_goes_down_waits_for_no_dns_that_is_away(self, tpu: TpuMachine) -> None:
+        tpu.environ["GEMMA4_RECORD_RETRY_CAP_S"] = "60"
+        tpu.start()
+        tpu.until(lambda: tpu.address == "127.0.0.2", "the address")
+        tpu.google.fault("GET", "/dns/", status=503, times=10_000)
+        tpu.machine.going_down = True
+        assert tpu.kill(signal.SIGTERM) == 0  # within ten seconds
+
+
+class TestTroubleWithDns:
+    @pytest.mark.parametrize("how", ["away", "no permission", "no zone"])
+    def test_trouble_with_dns_is_told_and_costs_no_server(self, tpu: TpuMachine, how: str) -> None:
+        word = {"away": "503", "no permission": "the stack's role for records", "no zone": "there is no zone"}[how]
+        if how == "away":
+            rule = tpu.google.fault("GET", "/dns/", status=503, times=10_000)
+        elif how == "no permission":
+            refusal = permission_denied("dns.changes.create", "zone")
+            rule = tpu.google.refuse("POST", "/changes", refusal, times=10_000)
+        else:
+            tpu.metadata.set("gemma4-member", json.dumps({**MEMBER, "zone": "another"}))
+        tpu.start()
+        tpu.until_trouble("record", word)
+        tpu.until(lambda: tpu.is_ready, "the server")
+        assert tpu.address == PLACEHOLDER
+        if how == "no zone":
+            tpu.metadata.set("gemma4-member", json.dumps(MEMBER))
+        else:
+            rule.times = 0
+        tpu.until(lambda: tpu.address == "127.0.0.2" and not tpu.errors, "the address")
+
+    def test_trouble_with_dns_is_asked_about_with_a_fresh_token(self, tpu: TpuMachine) -> None:
+        tpu.google.fault("GET", "/dns/", status=401)
+        tpu.start()
+        tpu.until(lambda: tpu.address == "127.0.0.2", "the address")
+        assert len(tpu.metadata.issued) > 1
+
+
+class Zones(DnsZones):
+    """Reads the record and waits, the first time, until everybody who takes part has read it."""
+
+    def __init__(self, url: str, metadata: MetadataServer, barrier: threading.Barrier) -> None:
+        super().__init__(url, metadata)
+        self._barrier: threading.Barrier | None = barrier
+
+    def _read(self, place: RecordPlace) -> Mapping[str, Any] | None:
+        record = super()._read(place)
+        if self._barrier:
+            self._barrier.wait(10)
+            self._barrier = None
+        return record
+
+
+class TestMachinesThatRace:
+    @pytest.fixture
+    def google(self) -> Iterator[FakeGoogle]:
+        with FakeGoogle() as fake:
+            zone = json.dumps({"name": ZONE, "dnsName": f"{ZONE}.internal."}).encode()
+            url, headers = f"{fake.url}/dns/v1/projects/demo-project/managedZones", {"Authorization": "Bearer pulumi"}
+            assert call("POST", url, timeout_s=5, headers=headers, body=zone).status == 200
+            yield fake
+
+    @pytest.fixture
+    def metadata(self) -> Iterator[MetadataServer]:
+        fake = FakeMetadata()
+        yield MetadataServer(SupervisorSettings(metadata_host=fake.host), Log(io.StringIO()))
+        fake.close()
+
+    @pytest.mark.parametrize("at_first", [PLACEHOLDER, ""], ids=["the placeholder", "nothing"])
+    def test_machines_that_race_write_one_after_the_other(
+        self, google: FakeGoogle, metadata: MetadataServer, at_first: str
+    ) -> None:
+        google.dns.write(ZONE, RECORD, *filter(None, [at_first]))
+        barrier = threading.Barrier(3)
+        before: dict[str, str] = {}
+
+        def take(address: str) -> None:
+            before[address] = Zones(google.url, metadata, barrier).exchange(PLACE, address)
+
+        addresses = [f"10.0.0.{number}" for number in range(3)]
+        threads = [threading.Thread(target=take, args=(address,)) for address in addresses]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(20)
+        order = [at_first]
+        for _ in addresses:
+            (follower,) = [address for address, found in before.items() if found == order[-1]]
+            order.append(follower)
+        assert google.dns.addresses(ZONE) == {RECORD: order[-1]}
+
+    def test_a_machine_that_leaves_while_another_comes_takes_nothing_away(
+        self, google: FakeGoogle, metadata: MetadataServer
+    ) -> None:
+        google.dns.write(ZONE, RECORD, OWN)
+        barrier = threading.Barrier(2)
+        acts = [
+            lambda: Zones(google.url, metadata, barrier).exchange(PLACE, OTHER),
+            lambda: Zones(google.url, metadata, barrier).exchange(PLACE, PLACEHOLDER, only_from=OWN),
+        ]
+        threads = [threading.Thread(target=act) for act in acts]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(20)
+        assert google.dns.addresses(ZONE) == {RECORD: OTHER}
+
+    def test_a_record_that_others_change_again_and_again_is_left_for_later(
+        self, google: FakeGoogle, metadata: MetadataServer
+    ) -> None:
+        google.fault("POST", "/changes", status=412, times=10_000)
+        with pytest.raises(TransientError, match="changed by others"):
+            DnsZones(google.url, metadata).exchange(PLACE, OTHER)
