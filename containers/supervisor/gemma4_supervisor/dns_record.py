@@ -166,9 +166,11 @@ class DnsRecord(threading.Thread):
 
     def _report(self, place: RecordPlace, before: str, after: str) -> None:
         self._status.set(record=after)
-        if before != after:
-            write = self._log.warning if before != self._written == after else self._log.info
-            write("record", f"{place.name} is {after} now; it was {before or 'not there'}.", before=before, after=after)
+        text = f"{place.name} is {after} now; it was {before or 'not there'}."
+        if before != after == self._written:
+            self._log.warning("record", f"Somebody else has changed it: {text}", before=before, after=after)
+        elif before != after:
+            self._log.info("record", text, before=before, after=after)
         self._written = after
 
 
