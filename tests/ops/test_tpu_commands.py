@@ -304,7 +304,7 @@ resource.labels.node_id="{BLUE}"'
         assert "maintenance 2027-01-15 10:00 UTC" in " ".join(shown.split())
 
     @pytest.mark.parametrize("tells", [True, False])
-    def test_the_last_hour_of_a_slice_asks_for_a_further_slice(
+    def test_the_last_hours_of_a_slice_ask_for_the_next_one(
         self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str], tells: bool
     ) -> None:
         """By Google's own word for the end, which a machine that took long to come keeps apart from its creation."""
@@ -317,11 +317,34 @@ resource.labels.node_id="{BLUE}"'
             node(fake)["createTime"] = datetime.fromtimestamp(now() - 86400 + 1800, UTC).isoformat()
         (row,) = statuses(fake)
         assert 1700 < (row.left_s or 0) <= 1800
-        assert "queue a further slice" in row.next
+        assert row.next == "it ends in 30 min: gemma4 renew v6e4 asks for the next one"
         assert (row.serving, row.ends_guessed) == (True, not tells)
         assert run(["tpu", "status", "v6e4"]) == 0
         shown = " ".join(capsys.readouterr().out.split())
         assert ("left by its run duration, since Google does not say" in shown) is not tells
+
+    def test_the_warning_before_the_end_goes_by_the_queue_and_the_start_of_the_plan(self, fake: FakeGoogle) -> None:
+        queue(fake, BLUE, state="ACTIVE")
+        report(fake)
+        lead_s = 1200 + plan().startup.extremes.high + 3600
+        ends_in(fake, round(lead_s) + 60)
+        assert statuses(fake)[0].next == "nothing: it serves"
+        ends_in(fake, round(lead_s) - 60)
+        assert "gemma4 renew v6e4" in statuses(fake)[0].next
+
+    def test_a_slice_that_is_renewed_is_shown_beside_the_next_one(self, fake: FakeGoogle) -> None:
+        queue(fake, f"{BLUE}-a", state="ACTIVE")
+        queue(fake, f"{BLUE}-b")
+        report(fake, name=f"{BLUE}-a")
+        old, new = statuses(fake)
+        assert (old.host, old.name, old.serving, old.next) == ("blue-a", "blue", True, "nothing: it serves")
+        assert (new.host, new.follows, new.serving) == ("blue-b", "blue-a", False)
+        assert new.next == "it waits for capacity, to follow blue-a, which serves on"
+        fake.tpu.advance(f"{BLUE}-b", to="ACTIVE")
+        report(fake, name=f"{BLUE}-b")
+        old, new = statuses(fake)
+        assert "pulumi up drains this one and gives it back" in old.next
+        assert (new.serving, new.next) == (True, "nothing: it serves")
 
     @pytest.mark.parametrize("text", ["", "soon", "2026-13-45T00:00:00Z"])
     def test_an_end_that_cannot_be_read_is_guessed(self, fake: FakeGoogle, text: str) -> None:
@@ -591,11 +614,11 @@ def give(fake: FakeGoogle, zones: Mapping[str, int], regions: Mapping[str, int],
             fake.cloudquotas.set_quota("tpu.googleapis.com", name, place, chips)
 
 
-def report(fake: FakeGoogle, *, ago_s: float = 0, **fields: Any) -> None:
+def report(fake: FakeGoogle, *, name: str = BLUE, ago_s: float = 0, **fields: Any) -> None:
     """What the supervisor says of itself; all is well unless `fields` say otherwise."""
     at = datetime.fromtimestamp(now() - ago_s, UTC).isoformat()
     said = {"schema": 1, "at": at, "stage": "serving", "running": spec_hash(), "errors": [], **fields}
-    fake.tpu.set_guest_attributes(BLUE, {"gemma4/status": json.dumps(said)})
+    fake.tpu.set_guest_attributes(name, {"gemma4/status": json.dumps(said)})
 
 
 def ends_in(fake: FakeGoogle, seconds: float) -> None:

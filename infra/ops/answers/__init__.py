@@ -17,6 +17,7 @@ with usd. null means unknown, an empty text that there is nothing to say. The te
 `cost_answers`       cost
 `slice_answers`      tpu status, tpu ended, zones
 `pause_answers`      pause, resume
+`renewal_answers`    renew
 `rollback_answers`   rollback
 `scorecard_answers`  scorecard
 `benchmark_answers`  bench run

@@ -20,6 +20,7 @@ from infra.ops.answers.pause_answers import PauseAnswer
 from infra.ops.answers.planning_answers import Explanations, Machines, Models, Pinned, Recommendations, Stacks
 from infra.ops.answers.preflight_answers import Preflight
 from infra.ops.answers.proof_answers import CheckAnswer
+from infra.ops.answers.renewal_answers import RenewalAnswer
 from infra.ops.answers.rollback_answers import RollbackAnswer
 from infra.ops.answers.scorecard_answers import Scorecard
 from infra.ops.answers.slice_answers import EndedRequestsAnswer, SliceStatuses, Zones
@@ -37,6 +38,7 @@ ANSWERS: Mapping[str, type[BaseModel]] = {
     "preflight": Preflight,
     "pause": PauseAnswer,
     "resume": PauseAnswer,
+    "renew": RenewalAnswer,
     "rollback": RollbackAnswer,
     "status": Status,
     "evaluate": EvaluationAnswer,

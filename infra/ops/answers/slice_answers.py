@@ -29,6 +29,11 @@ class SliceRow(Data):
 
     name: str = Field(description="as in `tpu.slices`")
     id: str = Field(description="of queued resource and node")
+    host: str = Field(
+        description="label of its machine in the stack's zone: `blue-a`, and of the one that follows it `blue-b`"
+    )
+    follows: str = Field(description="host of the slice that it is to replace, while both are there; else empty")
+    followed: bool = Field(description="a younger slice of the same name serves, and this one is to be given back")
     owned: bool = Field(description="whether it carries this stack's labels")
     queue: str = Field(description="state of the queued resource, `none` without one")
     why: str = Field(description="Google's reason, of one that failed")

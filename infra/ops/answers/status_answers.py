@@ -52,6 +52,10 @@ class SliceNowRow(Data):
     """A TPU slice in short; `gemma4 tpu status` says more of it."""
 
     name: str = Field(description="as in `tpu.slices`")
+    host: str = Field(
+        description="label of its machine in the stack's zone: `blue-a`, and of the one that follows it `blue-b`"
+    )
+    follows: str = Field(description="host of the slice that it is to replace, while both are there; else empty")
     queue: str = Field(description="state of the queued resource, `none` without one")
     node: str = Field(description="state of the machine; empty without one")
     health: str = Field(description="as Google says it")

@@ -1,4 +1,4 @@
-"""What changes a stack that runs: pause, resume."""
+"""What changes a stack that runs: pause, resume, renew, rollback."""
 
 from __future__ import annotations
 
@@ -39,6 +39,36 @@ def resume(stack: Stack, yes: Yes = False, as_json: AsJson = False) -> None:
     from infra.ops.changing.pause import show_pause
 
     show_pause(stack, paused=False, yes=yes, as_json=as_json)
+
+
+@app.command(
+    rich_help_panel=CHANGING,
+    epilog=examples("renew v6e4", "renew v6e4 --dry-run", "renew v6e4 --yes", "renew v6e4 --before 7d"),
+)
+def renew(
+    stack: Stack,
+    before: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="Renew what ends within this time, e.g. 3h; default: the longest wait and start by the plan, and an hour.",
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what is due and what would be run.")] = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Replace a machine before Google ends it.
+
+    A flex-start machine ends by itself. This asks until when each runs, and does nothing while there is time. When the plan's
+    longest wait in the queue and longest start leave an hour in reserve, it runs `pulumi up` so that the next machine is asked
+    for, serves and is checked before the old one is drained and deleted. What has ended is asked for again; what is under way
+    is gone on with; one machine at a time, where that suffices. Made for a schedule (docs/tasks/renew-slices.md). Exit code 0:
+    nothing was due, or it was done; 1: it failed, and the old machine serves on; 3: machines end too soon to be renewed.
+    """
+    from infra.ops.changing.renew import show_renewal
+
+    show_renewal(stack, before=before, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 @app.command(

@@ -16,6 +16,8 @@ from infra.ops.terminal.progress import waiting
 
 _CHECK = "dynamic/gemma4:ServingCheck"
 _SPEC = "dynamic/gemma4:ServingSpec"
+_REQUESTS = ("dynamic/gemma4:TpuQueuedResource",)
+"""Types of resources that ask Google for a machine which has an end."""
 _STACK = "pulumi:pulumi:Stack"
 _EXPORT_S = 60
 
@@ -49,6 +51,18 @@ class SpecRecord:
 
 
 @dataclass(frozen=True)
+class RequestRecord:
+    """The request for a machine that has an end, as the state has it."""
+
+    name: str
+    """Of the machine, as in the settings."""
+    urn: str
+    """What `pulumi up --replace` takes."""
+    leaving: bool
+    """A younger one has taken its place, and it was not deleted yet."""
+
+
+@dataclass(frozen=True)
 class StackState:
     """What a stack's state says; empty where nothing is deployed."""
 
@@ -59,6 +73,8 @@ class StackState:
     """Moment when the state was last written, RFC 3339; empty where it has none."""
     specs: tuple[SpecRecord, ...] = ()
     """One of each TPU slice."""
+    requests: tuple[RequestRecord, ...] = ()
+    """One of each machine that Google ends; while one is renewed two."""
 
 
 def read_state(root: Path, stack: str) -> StackState:
@@ -100,8 +116,14 @@ def state_in(exported: Mapping[str, Any]) -> StackState:
         for resource in resources
         if _SPEC in resource.get("type", "") and (held := resource.get("outputs") or {}).get("metadata")
     )
+    requests = tuple(
+        RequestRecord(str(labels.get("slice") or ""), resource["urn"], bool(resource.get("delete")))
+        for resource in resources
+        if resource.get("type", "").endswith(_REQUESTS)
+        for labels in [{**(resource.get("inputs") or {}), **(resource.get("outputs") or {})}.get("labels") or {}]
+    )
     outputs = next((one.get("outputs") or {} for one in resources if one.get("type") == _STACK), {})
-    return StackState(outputs, checks, str((deployment.get("manifest") or {}).get("time") or ""), specs)
+    return StackState(outputs, checks, str((deployment.get("manifest") or {}).get("time") or ""), specs, requests)
 
 
 def export_state(root: Path, stack: str) -> Mapping[str, Any]:

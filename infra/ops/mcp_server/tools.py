@@ -61,6 +61,7 @@ TOOLS = (
     Tool("bench compare", "infra.ops.commands.bench_compare:compare_answer"),
     Tool("pause", "infra.ops.changing.pause:pause_answer", applies="yes"),
     Tool("resume", "infra.ops.changing.pause:resume_answer", applies="yes"),
+    Tool("renew", "infra.ops.changing.renew:renew_answer", applies="yes"),
     Tool("rollback", "infra.ops.changing.rollback:rollback_answer", applies="yes"),
     Tool("tpu ended", "infra.ops.tpu.tpu_commands:ended_answer", applies="delete"),
 )

@@ -1,6 +1,7 @@
 """What runs of a stack now and for how long it has run, whatever its platform.
 
 `platform_operations`  what each platform answers about its servers; one class a platform, in the platform's own folder
+`machine_term`         a machine that Google may end: how far it is, and until when
 `running_now`          what a platform found, and whether it serves as planned
 `service_now`          a Cloud Run service as it is now: a GPU service, or the gateway before TPU slices
 `usage`                for how long something ran, and what that costs at list prices

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from infra.errors import Gemma4Error
 from infra.google.session import GoogleSession
+from infra.ops.running.machine_term import MachineTerm
 from infra.ops.running.running_now import RunningNow
 from infra.ops.running.usage import Usage
 from infra.planning.plan import Plan
@@ -23,6 +24,10 @@ class PlatformOperations(ABC):
     @abstractmethod
     def usage(self, session: GoogleSession, plan: Plan, *, since: float, until: float) -> Iterator[Usage]:
         """Yield for how long each part that is paid by its running time ran between two moments, in seconds since 1970."""
+
+    def terms(self, session: GoogleSession, plan: Plan) -> Iterable[MachineTerm]:
+        """Return every machine that Google ends or may end, those that were not asked for included. Raises GoogleError."""
+        return ()
 
     @abstractmethod
     def deployed_since(self, session: GoogleSession, plan: Plan) -> float | None:

@@ -17,7 +17,6 @@ SILENT_S = 300.0
 
 NOTHING = "nothing: it serves"
 """The next step of a slice that is well."""
-_SOON_S = 3600
 _HEALTHY = ("HEALTHY", "HEALTH_UNSPECIFIED", "")
 _SETTING_UP = ("CREATING", "STARTING", "RESTARTING", "REIMAGING", "REPAIRING")
 
@@ -38,6 +37,10 @@ def with_next_step(seen: SliceStatus, plan: Plan) -> SliceStatus:
     if fault:
         return replace(seen, serving=False, next=fault)
     serving = seen.supervisor.stage == SERVING
+    if seen.followed:
+        return replace(
+            seen, serving=serving, next=f"the next {seen.name} serves: pulumi up drains this one and gives it back"
+        )
     doing = NOTHING if serving else "it is starting: image, weights and compilation take a while"
     return replace(seen, serving=serving, next=_ahead(seen, plan) or doing)
 
@@ -64,6 +67,8 @@ def _queue_fault(seen: SliceStatus) -> str:
     if seen.expired:
         return "its time in the queue is over, and Google left it there: pulumi up removes it and asks anew"
     if state.waits:
+        if seen.follows:
+            return f"it waits for capacity, to follow {seen.follows}, which serves on"
         return "it waits for capacity: nothing to do, or see gemma4 zones for other zones"
     return "" if state is QueueState.ACTIVE else "it is being set up: look again in some minutes"
 
@@ -117,8 +122,9 @@ def _ahead(seen: SliceStatus, plan: Plan) -> str:
         return f"Google announces maintenance for {read_moment(seen.maintenance)}: {_FURTHER_SLICE}"
     if seen.supervisor.maintenance:
         return f"Google announces {seen.supervisor.maintenance}: {_FURTHER_SLICE}"
-    if seen.left_s is not None and seen.left_s < _SOON_S:
-        return f"it ends in {read_duration(seen.left_s)}: {_FURTHER_SLICE}"
+    lead = plan.deployment.renewal(plan.startup)
+    if seen.left_s is not None and lead is not None and seen.left_s < lead.before_end_s():
+        return f"it ends in {read_duration(seen.left_s)}: gemma4 renew {plan.stack} asks for the next one"
     return ""
 
 

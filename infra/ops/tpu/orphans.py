@@ -9,6 +9,7 @@ from infra.errors import GoogleError
 from infra.google.session import GoogleSession
 from infra.ops.tpu.ended_requests import is_owned
 from infra.ops.tpu.queue_listing import list_queued_resources
+from infra.ops.tpu.read_slices import slice_ids
 from infra.planning.plan import Plan
 from infra.planning.platforms.tpu.slices import SlicesPlan
 
@@ -41,7 +42,7 @@ def find_orphans(session: GoogleSession, plan: Plan, slices: SlicesPlan, zones: 
         found, gaps = list_queued_resources(session, lambda: dict.fromkeys((slices.zone, *zones)))
     except GoogleError as error:
         return Orphans((), (f"all zones: {error}",))
-    planned = {plan.names.member(name) for name in slices.names}
+    planned = {one for name in slices.names for one in slice_ids(plan, name)}
     owned = [one for one in found if is_owned(one, plan.stack)]
     orphans = []
     for one in owned:

@@ -4,7 +4,7 @@ lost it."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,10 +12,11 @@ from infra.errors import GoogleError
 from infra.google.session import GoogleSession
 from infra.google.slice_records import is_expired, is_owned, request_end, run_end
 from infra.google.times import duration_s, moment, timestamp_s
-from infra.google.tpu_types import Provisioning, QueuedResource
+from infra.google.tpu_types import Provisioning, QueuedResource, QueueState
 from infra.google.tpu_zone import TpuZone
 from infra.ops.tpu.next_step import with_next_step
-from infra.ops.tpu.slice_status import SliceStatus, SupervisorReport
+from infra.ops.tpu.slice_status import SERVING, SliceStatus, SupervisorReport
+from infra.planning.gateway.members import TURNS
 from infra.planning.plan import Plan
 from infra.planning.platforms.tpu.slices import SlicesPlan
 from infra.planning.units import read_duration
@@ -24,9 +25,36 @@ _NAMESPACE, _KEY = "gemma4", "status"  # of the guest attribute that holds the s
 
 
 def slice_statuses(session: GoogleSession, plan: Plan, slices: SlicesPlan) -> list[SliceStatus]:
-    """Return the status of each planned slice, in the order of `tpu.slices`. Raises GoogleError."""
+    """Return the status of each planned slice, in the order of `tpu.slices`; of one that is being renewed both, the older one
+    first. Raises GoogleError."""
     zone = TpuZone(session, slices.zone)
-    return [with_next_step(_read_slice(zone, plan, slices, name), plan) for name in slices.names]
+    found: list[SliceStatus] = []
+    for name in slices.names:
+        there = filter(None, (zone.get(one) for one in slice_ids(plan, name)))
+        in_order = sorted(there, key=lambda one: one.create_time)
+        seen = [_read_slice(zone, plan, slices, name, one) for one in in_order]
+        found += [with_next_step(one, plan) for one in _in_turns(seen or [_missing(plan, name)])]
+    return found
+
+
+def slice_ids(plan: Plan, name: str) -> tuple[str, ...]:
+    """Return the ids that a slice of that name may have: of its turns, and without a turn, as it was before there were any."""
+    return tuple(plan.names.member(host) for host in (name, *(f"{name}-{turn}" for turn in TURNS)))
+
+
+def _missing(plan: Plan, name: str) -> SliceStatus:
+    return SliceStatus(name, plan.names.member(name), name)
+
+
+def _in_turns(seen: Sequence[SliceStatus]) -> list[SliceStatus]:
+    """Return the slices of one name, the oldest first, each with what is before and after it."""
+    living = [one for one in seen if one.owned and not QueueState(one.queue).over] if len(seen) > 1 else []
+    if len(living) < 2:
+        return [*seen]
+    oldest, newest = living[0], living[-1]
+    served = newest.supervisor.stage == SERVING
+    changed = {oldest.id: replace(oldest, followed=served), newest.id: replace(newest, follows=oldest.host)}
+    return [changed.get(one.id, one) for one in seen]
 
 
 def read_report(attributes: Mapping[str, str], now: float) -> SupervisorReport:
@@ -54,17 +82,15 @@ def read_report(attributes: Mapping[str, str], now: float) -> SupervisorReport:
     )
 
 
-def _read_slice(zone: TpuZone, plan: Plan, slices: SlicesPlan, name: str) -> SliceStatus:
-    """Return the status of one slice without what to do next: its queued resource, then its machine."""
-    slice_id = plan.names.member(name)
-    queued = zone.get(slice_id)
-    if queued is None:
-        return SliceStatus(name, slice_id)
+def _read_slice(zone: TpuZone, plan: Plan, slices: SlicesPlan, name: str, queued: QueuedResource) -> SliceStatus:
+    """Return the status of one slice without what to do next: of its queued resource, and of its machine."""
+    slice_id = queued.id
     now = zone.session.clock()
     request = request_end(queued, slices.valid_until_duration_s) if queued.state.waits else None
     seen = SliceStatus(
         name,
         slice_id,
+        slice_id.removeprefix(plan.names.member("")),
         owned=is_owned(queued, {**plan.labels, "slice": name}),
         queue=queued.state.value,
         why=queued.error,

@@ -4,24 +4,27 @@ have run."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from infra.catalog import catalog
 from infra.errors import GoogleError
 from infra.google.monitoring import Monitoring
 from infra.google.session import GoogleSession
 from infra.google.times import read_moment, timestamp_s
+from infra.google.tpu_types import QueueState
 from infra.ops.answers.slice_answers import OrphanRow
 from infra.ops.answers.status_answers import ServiceRow, SliceNowRow
+from infra.ops.running.machine_term import MachineTerm, Phase
 from infra.ops.running.platform_operations import PlatformOperations
 from infra.ops.running.running_now import RunningNow
 from infra.ops.running.service_now import read_service, service_lines
 from infra.ops.running.usage import NO_RECORD, Usage, copy_usage
 from infra.ops.tpu.orphans import Orphans, find_orphans
-from infra.ops.tpu.read_slices import slice_statuses
+from infra.ops.tpu.read_slices import slice_ids, slice_statuses
 from infra.ops.tpu.slice_status import SliceStatus
 from infra.ops.tpu.status_lines import orphan_lines
 from infra.planning.cost.price_lines import price_line
+from infra.planning.gateway.members import TURNS
 from infra.planning.plan import Plan
 from infra.planning.platforms.tpu.slices import SlicesPlan
 from infra.planning.report.tables import labelled
@@ -50,11 +53,11 @@ class SliceOperations(PlatformOperations):
             gaps.append(f"the gateway: {error}")
         orphans = slice_orphans(session, plan, slices)
         summary, then = _paused(statuses, plan) or _judged(statuses, fault)
-        lines = [labelled([(f"  {one.name}", _in_a_line(one))], 11) for one in statuses]
+        lines = [labelled([(f"  {one.host}", _in_a_line(one))], 11) for one in statuses]
         if gateway:
             lines += [labelled([(f"  {name}", text)], 11) for name, text in service_lines(gateway, session.clock())]
         return RunningNow(
-            all(one.serving for one in statuses) and fault is None,
+            not not_serving(statuses) and fault is None,
             summary,
             then,
             next((one.supervisor.running for one in statuses if one.supervisor.running), ""),
@@ -71,6 +74,10 @@ class SliceOperations(PlatformOperations):
         if copy := copy_usage(session, plan, since=since, until=until):
             yield copy
 
+    def terms(self, session: GoogleSession, plan: Plan) -> Iterator[MachineTerm]:
+        for one in slice_statuses(session, plan, _slices(plan)):
+            yield MachineTerm(one.name, one.host, _phase(one), timestamp_s(one.ends_at))
+
     def deployed_since(self, session: GoogleSession, plan: Plan) -> float | None:
         gateway = read_service(session, plan.names.prefix, plan.region, [])
         return None if gateway is None else timestamp_s(gateway.created)
@@ -83,6 +90,18 @@ def slice_orphans(session: GoogleSession, plan: Plan, slices: SlicesPlan) -> Orp
     """Return the stack's orphans in every zone that is known to have TPUs."""
     tpus = [one for one in catalog().accelerators.values() if one.tpu]
     return find_orphans(session, plan, slices, sorted({zone for one in tpus for zone in one.locations}))
+
+
+def _phase(one: SliceStatus) -> Phase:
+    """Return how far a slice is. One that is not this stack's is as good as missing: `pulumi up` says why it stays so."""
+    if one.queue == "none" or not one.owned:
+        return "missing"
+    state = QueueState(one.queue)
+    if state.over or one.expired:
+        return "over"
+    if state.waits or state is QueueState.PROVISIONING:
+        return "waits"
+    return "serves" if one.serving else "starts"
 
 
 def _slices(plan: Plan) -> SlicesPlan:
@@ -113,15 +132,20 @@ def _paused(statuses: list[SliceStatus], plan: Plan) -> tuple[str, str] | None:
 
 def _judged(statuses: list[SliceStatus], gateway_fault: tuple[str, str] | None) -> tuple[str, str]:
     """Return the end of the sentence about the stack, and what to do."""
-    serving = [one for one in statuses if one.serving]
-    for one in statuses:
-        if not one.serving:
-            share = f"{len(serving)} of {counted(len(statuses), 'slice')}"
-            return f"does not serve as planned: {share} does", f"{one.name}: {one.next}"
+    names, missing = {one.name for one in statuses}, not_serving(statuses)
+    if missing:
+        share = f"{len(names) - len({one.name for one in missing})} of {counted(len(names), 'slice')}"
+        return f"does not serve as planned: {share} does", f"{missing[0].host}: {missing[0].next}"
     if gateway_fault:
         return gateway_fault
-    ahead = next((f"{one.name}: {one.next}" for one in statuses if not one.next.startswith("nothing")), "")
-    return f"serves as planned with {counted(len(statuses), 'slice')}", ahead
+    ahead = next((f"{one.host}: {one.next}" for one in statuses if not one.next.startswith("nothing")), "")
+    return f"serves as planned with {counted(len(names), 'slice')}", ahead
+
+
+def not_serving(statuses: Sequence[SliceStatus]) -> list[SliceStatus]:
+    """Return the slices that do not serve, but for those of a name under which another one does."""
+    served = {one.name for one in statuses if one.serving}
+    return [one for one in statuses if one.name not in served]
 
 
 def _in_a_line(one: SliceStatus) -> str:
@@ -135,6 +159,8 @@ def _in_a_line(one: SliceStatus) -> str:
 def _row(one: SliceStatus) -> SliceNowRow:
     return SliceNowRow(
         name=one.name,
+        host=one.host,
+        follows=one.follows,
         queue=one.queue,
         node=one.node,
         health=one.health,
@@ -168,9 +194,11 @@ def _slice_usage(session: GoogleSession, plan: Plan, since: float, until: float)
     except GoogleError as error:
         yield Usage.unknown("slices", str(error))
         return
-    own = re.compile(rf"{re.escape(prefix)}[a-z][a-z0-9]*")  # another stack's name may begin as this one's
-    planned = {plan.names.member(name) for name in slices.names}
-    names = sorted((recorded.keys() if plan.paused else planned) | {name for name in sampled if own.fullmatch(name)})
+    turn = f"(-[{''.join(TURNS)}])?"
+    own = re.compile(rf"{re.escape(prefix)}[a-z][a-z0-9]*{turn}")  # another stack's name may begin as this one's
+    names = sorted(recorded.keys() | {name for name in sampled if own.fullmatch(name)})
+    if not plan.paused:
+        names += [plan.names.member(one) for one in slices.names if not {*slice_ids(plan, one)} & {*names}]
     for name in names:
         seconds, what = max(recorded.get(name, 0.0), sampled.get(name, 0.0)), f"slice {name.removeprefix(prefix)}"
         note = trouble

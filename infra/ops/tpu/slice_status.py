@@ -33,7 +33,14 @@ class SliceStatus:
     because Google's record does not say it."""
 
     name: str
+    """As in `tpu.slices`."""
     id: str
+    host: str = ""
+    """The label of its machine in the stack's zone: of a slice that another one follows blue-a, then blue-b."""
+    follows: str = ""
+    """The host of a slice of the same name that is still there: while one is renewed there are two."""
+    followed: bool = False
+    """A younger slice of the same name serves."""
     owned: bool = True
     """Whether the queued resource carries the labels of this stack's slice."""
     queue: str = "none"

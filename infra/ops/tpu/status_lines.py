@@ -15,7 +15,7 @@ from infra.planning.units import read_duration
 
 def status_lines(one: SliceStatus) -> Iterator[RenderableType]:
     """Yield the lines of one slice: what Google says, what its machine says, and what to do."""
-    yield f"{one.name}  ({one.id})"
+    yield f"{one.host}  ({one.id})"
     yield _line("queue", _queue(one))
     if one.node:
         yield _line("machine", _machine(one))

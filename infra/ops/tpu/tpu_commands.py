@@ -16,7 +16,7 @@ from infra.ops.plan_inputs import plan_stack, project_root
 from infra.ops.terminal.json_output import camel, print_json
 from infra.ops.tpu.ended_requests import EndedRequests, delete_ended_request, find_ended_requests, is_owned
 from infra.ops.tpu.read_slices import slice_statuses
-from infra.ops.tpu.slice_operations import slice_orphans
+from infra.ops.tpu.slice_operations import not_serving, slice_orphans
 from infra.ops.tpu.status_lines import orphan_lines, status_lines
 from infra.ops.tpu.zone_survey import Survey, survey
 from infra.planning.plan import Plan
@@ -81,7 +81,7 @@ def show_slices(stack: str, *, as_json: bool) -> bool:
         )
     else:
         show(*(part for one in slices for part in status_lines(one)), *orphan_lines(orphans))
-    return all(one.serving for one in slices)
+    return not not_serving(slices)
 
 
 def show_ended_requests(stack: str | None, *, delete: bool, everybody: bool, as_json: bool) -> bool:

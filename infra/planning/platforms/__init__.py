@@ -2,7 +2,8 @@
 
 Nothing outside asks which platform it is: it asks the platform. Read base.py first. `Platform` is what holds for every stack
 there: what a location is, what a server finds, the stages of a start, which settings do nothing, what is wrong. `Deployment`
-is what one stack deploys and what follows from it: prices, quotas, its rows in a report. Then cloud_run/, tpu/ and
+is what one stack deploys and what follows from it: prices, quotas, its rows in a report; renewal.py says how early a machine
+that Google ends is followed by the next. Then cloud_run/, tpu/ and
 compute_engine.py. How a deployment becomes resources stands in infra/components/<platform>/deploy.py; what only one
 platform's commands can ask, in infra/ops/<platform>.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 from infra.catalog import Accelerator, Catalog, Quota
@@ -22,6 +22,7 @@ from infra.planning.performance.startup import (
     weight_path,
     weights_stage,
 )
+from infra.planning.platforms.renewal import RenewalLead
 from infra.planning.server.hosting import Hosting
 from infra.planning.server.server import Server
 from infra.planning.settings.declarations import MOST_SEQS, Settings
@@ -58,6 +59,10 @@ class QuotaNeed:
         """The amount in the quota's own unit: the number to ask Google for."""
         return round(self.amount * self.quota.per_unit)
 
+    def with_one_more(self, replicas: int) -> QuotaNeed:
+        """Return the need of a stack of `replicas` machines while one is renewed: then there is one machine more."""
+        return replace(self, amount=self.amount * (replicas + 1) / replicas)
+
     def beyond_default(self, times: int = 1) -> bool:
         """Return True if `times` the amount is more than a project usually has; False where that is not known."""
         return self.quota.default is not None and times * self.amount > self.quota.default
@@ -91,6 +96,10 @@ class Deployment(Rental):
     def deploy_timeout_s(self, startup: StartupEstimate, ready_timeout_s: int) -> int:
         """Return Pulumi's time-out, in seconds, for what waits for the model to load."""
         return ready_timeout_s
+
+    def renewal(self, startup: StartupEstimate) -> RenewalLead | None:
+        """Return how early a machine that Google ends must be renewed; None where nothing ends."""
+        return None
 
     def quotas(self, facts: Catalog) -> Iterable[QuotaNeed]:
         """Return what the whole stack is counted against, the devices first; nothing where that is not on file."""
@@ -151,6 +160,8 @@ class Platform(ABC, Generic[DeploymentT]):
     """In a sentence: on Cloud Run."""
     location_setting: ClassVar[str] = "region"
     """The setting that chooses where the devices are."""
+    run_duration_setting: ClassVar[str] = ""
+    """The setting that says when a machine ends, where it does."""
     names_setting: ClassVar[str] = ""
     """The setting that names the machines, where machines have names: an empty list there pauses a stack."""
     without_effect: ClassVar[Mapping[str, str]] = {}

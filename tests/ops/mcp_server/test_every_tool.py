@@ -38,6 +38,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "evaluate": {"stack": "l4", "tasks": ["arithmetic"]},
     "bench_compare": {"a": "a.json", "b": "b.json"},
     "pause": {"stack": "l4"},
+    "renew": {"stack": "l4"},
     "resume": {"stack": "l4"},
     "rollback": {"stack": "l4"},
     "tpu_ended": {},

@@ -13,6 +13,7 @@ from infra.planning.gateway.limits import GatewayPlan, plan_gateway
 from infra.planning.names import Names, region_of
 from infra.planning.performance.startup import StartupEstimate
 from infra.planning.platforms.base import Deployment, QuotaNeed
+from infra.planning.platforms.renewal import RenewalLead
 from infra.planning.settings.cidr import neighbour
 from infra.planning.settings.declarations import Provisioning, Settings
 from infra.planning.units import counted, parse_duration, read_duration, read_minutes, read_predicted, read_usd
@@ -91,6 +92,11 @@ class SlicesPlan(Deployment):
     @property
     def ends_after_s(self) -> int | None:
         return self.max_run_duration_s
+
+    def renewal(self, startup: StartupEstimate) -> RenewalLead | None:
+        if self.max_run_duration_s is None:
+            return None
+        return RenewalLead(max(self.valid_until_duration_s, self.wait_for_capacity_s), startup.extremes.high)
 
     def hour(self, facts: Catalog) -> Iterator[LineItem]:
         yield self._chips(facts, self.provisioning)

@@ -45,6 +45,7 @@ class TpuPlatform(Platform[SlicesPlan]):
     where = "on a TPU slice"
     location_setting = "tpu.zone"
     names_setting = "tpu.slices"
+    run_duration_setting = "tpu.maxRunDuration"
     without_effect: ClassVar[Mapping[str, str]] = {
         "scaling.minInstances": _NAMED,
         "scaling.maxInstances": _NAMED,
