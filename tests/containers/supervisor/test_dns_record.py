@@ -16,6 +16,7 @@ from containers.supervisor.gemma4_supervisor.dns_record import PLACEHOLDER, TTL_
 from containers.supervisor.gemma4_supervisor.log import Log
 from containers.supervisor.gemma4_supervisor.metadata_server import MetadataServer
 from containers.supervisor.gemma4_supervisor.supervisor_settings import SupervisorSettings
+from infra.components.shared.member_zone import MEMBER_PERMISSIONS
 from infra.planning.gateway import members
 from tests.fakes.google import FakeGoogle
 from tests.fakes.google.wire import permission_denied
@@ -24,20 +25,13 @@ from tests.fakes.tpu_machine import MEMBER, RECORD, ZONE, TpuMachine
 
 OWN, OTHER = "10.0.0.7", "10.0.0.9"
 PLACE = RecordPlace("demo-project", ZONE, RECORD)
-LEAST = {
-    "dns.changes.create",
-    "dns.changes.get",
-    "dns.managedZones.get",
-    *(f"dns.resourceRecordSets.{verb}" for verb in ("create", "delete", "get", "list", "update")),
-}
-"""Permissions of the role that a machine has on the zone."""
 
 
 @pytest.fixture
 def tpu(tpu: TpuMachine) -> TpuMachine:
     """A machine whose own address is not the placeholder, and which may do no more in the zone than it has to."""
     tpu.metadata.values["network-interfaces/0/ip"] = "127.0.0.2"
-    tpu.google.dns.granted = LEAST
+    tpu.google.dns.granted = {*MEMBER_PERMISSIONS}
     tpu.want("spec-a")
     return tpu
 

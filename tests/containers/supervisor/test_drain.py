@@ -78,8 +78,11 @@ class TestADrain:
         serving.metadata.set("gemma4-drain", "true")
         serving.until(lambda: serving.status["stage"] == "drained", "the drain")
         serving.kill()
+        serving.metadata.refused.add("attributes/gemma4-drain")  # it comes late
         serving.start()
-        serving.until(lambda: serving.ask(f"/ready/{NAME}")[0] == 503 and serving.said("adopted"), "the next one")
+        serving.until(lambda: serving.said("adopted") and len(serving.said("wanted")) == 2, "the next one")
+        assert serving.ask(f"/ready/{NAME}")[0] == 503
+        serving.metadata.refused.clear()
         serving.until(lambda: serving.status["stage"] == "drained", "the drain")
         assert serving.taken == [True, False]  # and not True for a moment
         assert serving.google.dns.addresses(ZONE) == {f"{NAME}.{ZONE}.internal.": "127.0.0.1"}
