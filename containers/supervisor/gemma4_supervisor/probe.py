@@ -28,7 +28,9 @@ from __future__ import annotations
 import enum
 import json
 import re
+import socket
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -41,6 +43,8 @@ TOKENS = re.compile(r"^vllm:generation_tokens_total(?:\{[^}]*\})? ([0-9.eE+-]+)"
 REQUESTS = re.compile(r"^vllm:num_requests_(?:running|waiting)(?:\{[^}]*\})? ([0-9.eE+-]+)", re.MULTILINE)
 BUSY = (429, 503)
 """The queue is full, which is not an error."""
+LISTENS_S = 1.0
+"""Longest wait for a connection, which a full queue of connections may take."""
 TRUST = 3
 """So many looks in a row take tokens generated for others as proof, after one that found the server healthy."""
 
@@ -67,7 +71,7 @@ class ProbedServer:
     """The server at an address. `model` returns the name to ask for, which a new specification may change."""
 
     def __init__(self, settings: SupervisorSettings, address: str, port: int, model: Callable[[], str]) -> None:
-        self._url = f"http://{address}:{port}"
+        self._place, self._url = (address, port), f"http://{address}:{port}"
         self._model = model
         self._first_s, self._next_s = settings.generation_timeout_s, settings.unhealthy_s
         self._patience_s = self._first_s
@@ -79,6 +83,16 @@ class ProbedServer:
         finding = self._look()
         self._patience_s = self._next_s if finding.condition is ServerCondition.SLOW else self._first_s
         return finding
+
+    def listens(self) -> bool:
+        """Return False where connections are refused: the process has ended. The kernel answers, whatever the load."""
+        try:
+            socket.create_connection(self._place, LISTENS_S).close()
+        except ConnectionRefusedError:
+            return False
+        except OSError:
+            return True
+        return True
 
     def requests(self) -> float | None:
         """Return how many requests the server has, running and waiting; 0 where nobody listens, None where it does not say."""
@@ -184,7 +198,14 @@ class Prober(threading.Thread):
             if not self._over.is_set():
                 self._found(self, finding)
             unhurried = finding.condition in (ServerCondition.HEALTHY, ServerCondition.SLOW)
-            self._over.wait(self._settings.probe_s if unhurried else self._settings.start_poll_s)
+            self._rest(self._settings.probe_s if unhurried else self._settings.start_poll_s)
+
+    def _rest(self, for_s: float) -> None:
+        """Wait, but not for a server that has ended meanwhile: every second gateways send it requests."""
+        end = time.monotonic() + for_s
+        while (left_s := end - time.monotonic()) > 0:
+            if self._over.wait(min(left_s, self._settings.start_poll_s)) or not self._server.listens():
+                return
 
     def _look(self) -> Finding:
         try:

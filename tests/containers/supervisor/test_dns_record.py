@@ -7,6 +7,7 @@ import json
 import signal
 import threading
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,12 +29,14 @@ PLACE = RecordPlace("demo-project", ZONE, RECORD)
 
 
 @pytest.fixture
-def tpu(tpu: TpuMachine) -> TpuMachine:
+def tpu(tmp_path: Path) -> Iterator[TpuMachine]:
     """A machine whose own address is not the placeholder, and which may do no more in the zone than it has to."""
-    tpu.metadata.values["network-interfaces/0/ip"] = "127.0.0.2"
-    tpu.google.dns.granted = {*MEMBER_PERMISSIONS}
-    tpu.want("spec-a")
-    return tpu
+    machine = TpuMachine(tmp_path, address="127.0.0.2")
+    machine.google.dns.granted = {*MEMBER_PERMISSIONS}
+    machine.stage()
+    machine.want("spec-a")
+    yield machine
+    machine.close()
 
 
 class TestTheRecord:

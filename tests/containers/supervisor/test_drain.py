@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,12 @@ from tests.fakes.tpu_machine import NAME, ZONE, TpuMachine
 
 
 @pytest.fixture
-def tpu(tpu: TpuMachine) -> TpuMachine:
+def tpu(tmp_path: Path) -> Iterator[TpuMachine]:
     """A machine whose own address is not the placeholder."""
-    tpu.metadata.values["network-interfaces/0/ip"] = "127.0.0.2"
-    return tpu
+    machine = TpuMachine(tmp_path, address="127.0.0.2")
+    machine.stage()
+    yield machine
+    machine.close()
 
 
 class Stream:
@@ -53,8 +56,7 @@ class TestADrain:
         assert serving.ask("/alive")[0] == 200
 
     def test_a_drain_ends_at_its_limit_whatever_is_left(self, tmp_path: Path) -> None:
-        tpu = TpuMachine(tmp_path, DRAIN_CAP_S="0.3")
-        tpu.metadata.values["network-interfaces/0/ip"] = "127.0.0.2"
+        tpu = TpuMachine(tmp_path, address="127.0.0.2", DRAIN_CAP_S="0.3")
         tpu.stage()
         tpu.want("spec-a")
         tpu.start()

@@ -136,6 +136,17 @@ class TestAServerThatFails:
         tpu.until_serving("spec-a")
         tpu.close()
 
+    def test_a_server_that_died_is_missed_long_before_it_would_be_asked_again(self, tmp_path: Path) -> None:
+        tpu = TpuMachine(tmp_path, PROBE_S="600")
+        tpu.stage()
+        tpu.want("spec-a")
+        tpu.start()
+        tpu.until_serving("spec-a")
+        tpu.container.end(137)
+        tpu.until_refused()
+        tpu.until_serving("spec-a")
+        tpu.close()
+
     def test_a_server_that_died_is_started_again_without_help(self, serving: TpuMachine) -> None:
         serving.metadata.away = "silent"
         serving.google.fault("GET", "/", status=503, times=10_000)
