@@ -92,8 +92,8 @@ class TestWithoutWords:
         ("code", "expected"),
         [
             ('x = """a\n\n# no comment\n"""  # why\n', 'x = """a\n\n# no comment\n"""\n'),
-            ('def f():\n    """Alone."""  # why\n', "def f():\n    pass\n"),
-            ('class A:\n    """Doc\n\n    more."""\n\n    x: int = 1\n    """Why."""\n', "class A:\n    x: int = 1\n"),
+            ('def f():\n    """Alone."""  # why\n', "def f():\n pass\n"),
+            ('class A:\n    """Doc\n\n    more."""\n\n    x: int = 1\n    """Why."""\n', "class A:\n x: int = 1\n"),
             ("y = '# no comment'\n\n\n# gone\nz = 1\n", "y = '# no comment'\nz = 1\n"),
         ],
     )

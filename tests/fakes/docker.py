@@ -1,4 +1,4 @@
-"""A docker that has one registry and runs one container: a small server that can fail in the ways vLLM does.
+"""A docker that has one registry and runs containers by name: small servers that can fail in the ways vLLM does.
 
 The server knows only what the supervisor asks it; `tests.fakes.vllm` has a whole one.
 """
@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,9 @@ class Behaviour:
 class FakeDocker:
     """`images` maps references to ids: what the registry has. `behaviours` go by a specification's hash.
 
+    A server at one of `dead_ports` dies, whatever its specification; `dead_ports_of` is the port at
+    which a specification's server dies.
+
     `refusals` maps a verb (login, pull, run …) to what docker prints while it fails; `holds` to an event that the
     verb waits for. So many of the next inspections are `garbled`; with `vanishes`, the container is gone after the next.
     """
@@ -52,14 +56,23 @@ class FakeDocker:
         self.images: dict[str, str] = {}
         self.local: dict[str, str] = {}
         self.behaviours: dict[str, Behaviour] = {}
+        self.dead_ports: set[int] = set()
+        self.dead_ports_of: dict[str, int] = {}
         self.refusals: dict[str, str] = {}
         self.holds: dict[str, threading.Event] = {}
-        self.container: FakeContainer | None = None
+        self.containers: dict[str, FakeContainer] = {}
+        self.image_env: list[str] = []
+        """Of every image."""
         self.past: list[FakeContainer] = []
         self.logins: list[tuple[str, str]] = []
         self.down = False
         self.garbled = 0
         self.vanishes = False
+
+    @property
+    def container(self) -> FakeContainer | None:
+        """That of a machine's only server."""
+        return self.containers.get("gemma4")
 
     def publish(self, image: str) -> str:
         """Put an image into the registry; returns its id."""
@@ -69,14 +82,14 @@ class FakeDocker:
     def close(self) -> None:
         for hold in self.holds.values():
             hold.set()
-        if self.container:
-            self.container.may_end.set()
-            self.container.stop()
+        for container in self.containers.values():
+            container.may_end.set()
+            container.stop()
 
     def reboot(self) -> None:
         """What a reboot does to containers: they have ended, and nobody starts them."""
-        if self.container:
-            self.container.end(255)
+        for container in self.containers.values():
+            container.end(255)
 
     def behaviour(self, name: str) -> Behaviour:
         return self.behaviours.setdefault(name, Behaviour())
@@ -86,8 +99,8 @@ class FakeDocker:
         verb = "image " + arguments[1] if arguments[0] == "image" else arguments[0]
         if self.down:
             return _refused(verb, DOWN)
-        if verb in self.holds:
-            self.holds[verb].wait(20)
+        for held in {verb, f"{verb} {arguments[-1]}"} & self.holds.keys():
+            self.holds[held].wait(20)
         if verb in self.refusals:
             return _refused(verb, f"Error response from daemon: {self.refusals[verb]}")
         act: Callable[[Sequence[str], Mapping[str, str], str], Answer] = {
@@ -96,6 +109,7 @@ class FakeDocker:
             "image inspect": self._image_inspect,
             "image rm": self._image_rm,
             "container": self._inspect,
+            "ps": self._ps,
             "run": self._run,
             "stop": self._stop,
             "rm": self._rm,
@@ -118,18 +132,22 @@ class FakeDocker:
 
     def _image_inspect(self, arguments: Sequence[str], environ: Mapping[str, str], text: str) -> Answer:
         found = arguments[-1] if arguments[-1] in self.local.values() else self.local.get(arguments[-1])
-        return (
-            (0, f"{found}\n", "") if found else (1, "", f"Error response from daemon: No such image: {arguments[-1]}\n")
-        )
+        if not found:
+            return 1, "", f"Error response from daemon: No such image: {arguments[-1]}\n"
+        return 0, f"{json.dumps(self.image_env) if '{{json .Config.Env}}' in arguments else found}\n", ""
 
     def _image_rm(self, arguments: Sequence[str], environ: Mapping[str, str], text: str) -> Answer:
         self.local = {name: each for name, each in self.local.items() if each != arguments[-1]}
         return 0, "", ""
 
+    def _ps(self, arguments: Sequence[str], environ: Mapping[str, str], text: str) -> Answer:
+        return 0, "".join(f"{name}\n" for name in self.containers), ""
+
     def _inspect(self, arguments: Sequence[str], environ: Mapping[str, str], text: str) -> Answer:
-        if self.container is None:
-            return 1, "[]\n", "Error response from daemon: No such container: gemma4\n"
-        text = json.dumps([self.container.row()])
+        container = self.containers.get(arguments[-1])
+        if container is None:
+            return 1, "[]\n", f"Error response from daemon: No such container: {arguments[-1]}\n"
+        text = json.dumps([container.row()])
         if self.garbled:
             self.garbled -= 1
             text = text[:20]
@@ -139,35 +157,45 @@ class FakeDocker:
         return 0, text, ""
 
     def _run(self, arguments: Sequence[str], environ: Mapping[str, str], text: str) -> Answer:
-        if self.container:
-            return _refused("run", 'Error response from daemon: Conflict. The name "/gemma4" is already in use.')
         container = FakeContainer.of(arguments)
+        if container.name in self.containers:
+            said = f'Conflict. The name "/{container.name}" is already in use.'
+            return _refused("run", f"Error response from daemon: {said}")
         if container.image not in self.local.values():
             return _refused("run", f"Error response from daemon: No such image: {container.image}")
-        self.container = container
-        container.start(self.behaviour(container.labels["gemma4.hash"]))
+        for other in self.containers.values():
+            if other.running and not {*other.gpus}.isdisjoint(container.gpus):
+                raise AssertionError(f"{other.name} and {container.name} would share a GPU")
+        self.containers[container.name] = container
+        name, port = container.labels["gemma4.hash"], int(container.argument("--port"))
+        behaviour = self.behaviour(name)
+        if port in self.dead_ports or self.dead_ports_of.get(name) == port:
+            behaviour = replace(behaviour, dies_with=1)
+        container.start(behaviour)
         return 0, f"{container.id}\n", ""
 
     def _stop(self, arguments: Sequence[str], environ: Mapping[str, str], text: str) -> Answer:
-        if self.container is None:
-            return 1, "", "Error response from daemon: No such container: gemma4\n"
-        self.container.stop()
-        return 0, "gemma4\n", ""
+        container = self.containers.get(arguments[-1])
+        if container is None:
+            return 1, "", f"Error response from daemon: No such container: {arguments[-1]}\n"
+        container.stop()
+        return 0, f"{container.name}\n", ""
 
     def _rm(self, arguments: Sequence[str], environ: Mapping[str, str], text: str) -> Answer:
-        if self.container:
-            self.container.stop()
-            self.past.append(self.container)
-        self.container = None
-        return 0, "gemma4\n", ""
+        container = self.containers.pop(arguments[-1], None)
+        if container:
+            container.stop()
+            self.past.append(container)
+        return 0, f"{arguments[-1]}\n", ""
 
     def _logs(self, arguments: Sequence[str], environ: Mapping[str, str], text: str) -> Answer:
-        if self.container is None:
-            return 1, "", "Error response from daemon: No such container: gemma4\n"
+        container = self.containers.get(arguments[-1])
+        if container is None:
+            return 1, "", f"Error response from daemon: No such container: {arguments[-1]}\n"
         if "--timestamps" not in arguments:
-            return 0, "", f"{self.container.behaviour.last_output}\n"
+            return 0, "", f"{container.behaviour.last_output}\n"
         since = arguments[arguments.index("--since") + 1] if "--since" in arguments else ""
-        lines = [(stamp, line) for stamp, line in self.container.printed if stamp >= since]
+        lines = [(stamp, line) for stamp, line in container.printed if stamp >= since]
         most = int(arguments[arguments.index("--tail") + 1])
         return 0, "", "".join(f"{stamp} {line}\n" for stamp, line in lines[-most:])
 
@@ -222,6 +250,16 @@ class FakeContainer:
         serial = hashlib.sha256(repr((arguments, id(options))).encode()).hexdigest()
         env = dict(line.split("=", 1) for line in lines)
         return cls(serial, rest[0], options, labels, env, [*options["--entrypoint"], *rest[1:]], files)
+
+    @property
+    def name(self) -> str:
+        return self.options["--name"][0]
+
+    @property
+    def gpus(self) -> list[str]:
+        """The GPUs that it alone has."""
+        inside = [device.rpartition("/")[2] for device in self.options.get("--device", ())]
+        return [name for name in inside if re.fullmatch(r"nvidia\d+", name)]
 
     @property
     def running(self) -> bool:

@@ -57,6 +57,7 @@ QUICK = {
     "GENERATION_TIMEOUT_S": "5",
     "UNHEALTHY_S": "60",
     "STABLE_S": "0.2",
+    "ROLL_S": "0.1",
     "LEAVE_S": "0.2",
     "RECORD_RETRY_CAP_S": "0.1",
     "DRAIN_CAP_S": "10",
@@ -153,11 +154,11 @@ class TpuMachine:
             "argv": [
                 *("vllm", "serve", self.destination()),
                 *("--served-model-name", "google/gemma-4-tiny", name),
-                *("--host", "${VPC_ADDRESS}", "--port", str(self.port)),
+                *("--host", "${VPC_ADDRESS}", "--port", "${PORT}"),
             ],
             "env": {"VLLM_XLA_CACHE_PATH": "/dev/shm/xla-cache"},
             "weights": [{"bucket": BUCKET, "prefix": PREFIX, "destination": self.destination()}],
-            "port": self.port,
+            "servers": [{"suffix": "", "port": self.port, "devices": []}],
             "model": name,
             "readyTimeoutSeconds": 30,
             "drainSeconds": 45,
@@ -334,7 +335,7 @@ class TpuMachine:
             texts[f"command {number}: {command.name}"] = json.dumps([command.arguments, dict(command.environ)])
         texts["Cloud Logging"] = json.dumps(self.google.logging.entries)
         docker = self.machine.docker
-        for container in [*docker.past, *filter(None, [docker.container])]:
+        for container in [*docker.past, *docker.containers.values()]:
             texts["docker inspect"] = repr((container.options, container.labels, container.env, container.command))
         for folder in (self.state, self.run_dir):
             for path in [path for path in folder.rglob("*") if path.is_file() and path not in self.token_files]:

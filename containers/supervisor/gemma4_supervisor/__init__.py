@@ -1,8 +1,9 @@
-"""Keeps one vLLM container running on a TPU machine, as the node's metadata describe it.
+"""Keeps the vLLM containers of a machine with TPU chips or GPUs running, as the machine's metadata describe them.
 
 Read `controller` (which specification is to run), `preparation` (fetches what it needs: the image by `docker`, weights by
-`weight_staging` from `bucket_reader`, the token by `huggingface`), `server_lifecycle` (one specification from start to
-start), then `serving_slot` with `docker` and `probe`. `cleanup` removes what nothing needs any more. `membership` makes the
+`weight_staging` from `bucket_reader`, the token by `huggingface`), `server_group` (which of the machine's servers is started
+or changed next), `server_lifecycle` (one server from start to start), then `serving_slot` with `server_container` and `probe`.
+`accelerators` are the chips or GPUs of a container. `cleanup` removes what nothing needs any more. `membership` makes the
 machine known to gateways by its `dns_record`, takes it out of them by a `drain`, and `readiness_server` tells them which
 servers take requests.
 `desired_spec`, which `metadata_server` reads, is the input; `machine_status`, `log`, `server_output` and `cloud_log` are the

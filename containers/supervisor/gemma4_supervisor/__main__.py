@@ -15,6 +15,7 @@ from typing import NoReturn
 
 from containers.shared.web import TransientError
 
+from .accelerators import Accelerators
 from .cloud_log import CloudLog
 from .context import Context
 from .controller import Controller
@@ -25,7 +26,6 @@ from .log import Log
 from .machine_status import MachineStatus
 from .metadata_server import SUPERVISOR, MetadataServer
 from .readiness_server import Readiness, ReadinessServer
-from .server_output import ServerOutput
 from .state import SavedState
 from .supervisor_settings import SupervisorSettings
 
@@ -64,7 +64,8 @@ def supervise(settings: SupervisorSettings) -> int:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     for login in settings.run_dir.glob("docker-*"):  # one that was cut short
         shutil.rmtree(login, ignore_errors=True)
-    (settings.run_dir / "container.env").unlink(missing_ok=True)
+    for env_file in settings.run_dir.glob("container*.env"):
+        env_file.unlink()
     # Before anything is logged: an earlier supervisor gave these tokens to the container, which may print them.
     for path in token_files(settings.run_dir):
         log.hide(path.read_text(errors="replace").strip())
@@ -79,18 +80,18 @@ def supervise(settings: SupervisorSettings) -> int:
     status.set(supervisor=installation.version, maintenance=None)
     state = SavedState(settings.state_dir / "state.json", settings.weights_root, status)
     docker = Docker(settings, log)
-    output = ServerOutput(docker, cloud_log.add_line)
+    accelerators = Accelerators(settings.device_dir, settings.started_by == "container", log)
     readiness = Readiness(settings, log, status)
-    context = Context(settings, log, status, metadata, docker, state, output, readiness)
+    context = Context(settings, log, status, metadata, docker, accelerators, state, readiness, cloud_log.add_line)
     log.info("begin", f"Supervisor {installation.version} begins.", version=installation.version)
-    cloud_log.collect = output.collect
-    cloud_log.start()
 
     def prepare_to_end() -> None:
         controller.halt()
         cloud_log.flush()
 
     controller = Controller(context, lambda value: installation.upgrade_to(value, log, status, prepare_to_end))
+    cloud_log.collect = controller.collect_output
+    cloud_log.start()
     try:
         # Before anything that could fail in this version: a better one may be waiting.
         with contextlib.suppress(TransientError):

@@ -61,10 +61,15 @@ class CloudLog(threading.Thread):
         # Numbered, as entries with one time are ordered by their ids, and a request may arrive twice.
         self._waiting.append(_entry(entry["severity"], _now(), f"{self._mark}-{next(self._numbers):09d}", payload))
 
-    def add_line(self, severity: str, stamp: str, text: str) -> None:
-        """Add a line that the server printed at `stamp`. Read again by another supervisor, it is still the same entry."""
-        mark = hashlib.sha256(f"{stamp} {text}".encode()).hexdigest()[:16]
-        self._waiting.append(_entry(severity, stamp, mark, {"event": "output", "message": self._log.redacted(text)}))
+    def add_line(self, server: str, severity: str, stamp: str, text: str) -> None:
+        """Add a line that a server printed at `stamp`. Read again by another supervisor, it is still the same entry.
+
+        `server` is blank for a machine's only one.
+        """
+        mark = hashlib.sha256(f"{server} {stamp} {text}".encode()).hexdigest()[:16]
+        label = {"server": server} if server else {}
+        payload = {"event": "output", **label, "message": self._log.redacted(text)}
+        self._waiting.append(_entry(severity, stamp, mark, payload))
 
     def run(self) -> None:
         failures = 0

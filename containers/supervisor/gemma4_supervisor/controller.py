@@ -2,8 +2,8 @@
 
 Two things go on side by side, both driven by events from one queue:
 
-* the *lifecycle* keeps the current run alive, whatever the metadata ask for meanwhile;
-* a *change* to the desired specification is prepared beside it, and takes its place only once everything is here.
+* the *group* of servers keeps the current runs alive, whatever the metadata ask for meanwhile;
+* a *change* to the desired specification is prepared beside it, and is rolled out only once everything is here.
 
 So a specification that cannot be fetched never stops the server that runs, the newest specification wins however many
 come, and one that does not stay up gives way to the last one that did. A supervisor that was killed finds the container
@@ -26,7 +26,7 @@ from .desired_spec import Spec, SpecError, parse_spec
 from .membership import Membership
 from .metadata_server import SPEC, SUPERVISOR, AttributeWatch, MaintenanceWatch
 from .preparation import PLACES, Preparation
-from .server_lifecycle import Phase, ServerLifecycle
+from .server_group import ServerGroup
 from .state import ServingRun
 
 TICK_S = 1.0
@@ -39,20 +39,22 @@ class Controller:
     def __init__(self, context: Context, replace_program: Callable[[str | None], None]) -> None:
         self._context, self._state, self._replace_program = context, context.state, replace_program
         self._events: queue.Queue[Callable[[], None]] = queue.Queue()
-        self._lifecycle = ServerLifecycle(context, self._events.put, self._on_served)
-        self._membership = Membership(context, self._events.put, self._lifecycle.requests)
+        self._group = ServerGroup(context, self._events.put, self._on_served, self._on_rejected)
+        self._membership = Membership(context, self._events.put, self._group.requests)
         self._wanted: Spec | None = None
         self._change: Preparation | None = None
+        self._programs: list[str | None] = []
+        """The value of gemma4-supervisor that is not yet looked at."""
 
     def run(self) -> NoReturn:
         """Follow the metadata until the process ends."""
         settings, metadata = self._context.settings, self._context.metadata
         # First, so that a better version arrives whatever else fails.
-        AttributeWatch(settings, metadata, SUPERVISOR, self._later(self._replace_program)).start()
+        AttributeWatch(settings, metadata, SUPERVISOR, self._later(self._on_program)).start()
         MaintenanceWatch(settings, metadata, self._later(self._on_maintenance)).start()
         self._membership.start()
         failures = 0
-        while not self._lifecycle.adopt_or_restart():
+        while not self._group.adopt_or_restart():
             failures += 1
             self._work(backoff(settings.retry_s, 10, failures))
         AttributeWatch(settings, metadata, SPEC, self._later(self._on_spec), self._on_metadata).start()
@@ -60,14 +62,18 @@ class Controller:
             self._work(min(TICK_S, settings.restart_s))
 
     def halt(self) -> None:
-        """Stop everything that is being fetched; the container stays as it is."""
-        self._lifecycle.halt()
+        """Stop everything that is being fetched; the containers stay as they are."""
+        self._group.halt()
         if self._change:
             self._change.halt()
 
     def leave_gateways(self) -> None:
         """Take no requests any more, because the machine goes down: a server that is ending answers each with an error."""
         self._membership.leave_for_good()
+
+    def collect_output(self) -> None:
+        """Read what the servers have printed. Any thread may call this."""
+        self._group.collect_output()
 
     def _work(self, for_s: float) -> None:
         """Handle events for so many seconds."""
@@ -77,12 +83,20 @@ class Controller:
             self._context.readiness.expect_turn(self._context.settings.alive_s)
             with contextlib.suppress(queue.Empty):
                 self._events.get(timeout=left_s)()
-            self._lifecycle.tick()
+            self._group.tick()
             self._state.save_again()
+            if (
+                self._programs and not self._group.is_busy
+            ):  # the next program must not take a server that ends for one that serves
+                self._replace_program(self._programs.pop())
+                self._programs.clear()
 
     def _later(self, act: Callable[[str | None], None]) -> Callable[[str | None], None]:
         """Return a function that has `act` called on the main thread."""
         return lambda value: self._events.put(lambda: act(value))
+
+    def _on_program(self, value: str | None) -> None:
+        self._programs.append(value)
 
     def _on_metadata(self, trouble: str) -> None:
         if trouble:
@@ -123,22 +137,19 @@ class Controller:
             self._change = None
             self._context.status.clear(*PLACES)
             self._context.status.set(weightsPercent=None)
-        if self._lifecycle.current is None:
-            self._lifecycle.adopt_container(spec)
-        current = self._lifecycle.current
-        if current and current.spec.fingerprint == spec.fingerprint:
-            current.spec = spec  # its time limits can have changed
-            self._state.save()
-            if self._lifecycle.phase is Phase.WAITING:
-                self._lifecycle.restart()
-            elif self._lifecycle.phase is Phase.SERVING:
-                self._on_served(current)
+        self._group.adopt_containers(spec)
+        if self._group.has(spec):
+            self._group.keep(spec)  # its time limits can have changed
+            for run in [*self._state.servers.values()]:
+                self._clean_up_after(run)
         elif spec.digest == self._state.rejected:
             self._context.status.trouble(
                 "rejected", f"{spec.hash} was rejected before; change anything in it to try it again."
             )
+            if self._state.good:
+                self._group.go_back(self._state.good)
         else:
-            self._lifecycle.stop_downloads()
+            self._group.stay()
             self._change = Preparation(self._context, spec, self._on_ready, self._on_trouble)
             self._change.start()
 
@@ -148,21 +159,36 @@ class Controller:
                 return
             self._change = None
             self._context.log.info("switch", f"{run.spec.hash} takes over.", hash=run.spec.hash)
-            self._lifecycle.replace(run)
+            self._group.roll_out(run)
 
         self._events.put(switch)
 
     def _on_trouble(self, preparation: Preparation) -> None:
         def bridge() -> None:
             # The change may take long; until then the last specification is better than none.
-            if preparation is self._change and self._lifecycle.phase is Phase.WAITING:
-                self._lifecycle.restart()
+            if preparation is self._change:
+                self._group.bring_back()
 
         self._events.put(bridge)
 
     def _on_served(self, run: ServingRun) -> None:
-        """Clear an earlier rejection and, once `run` is proven, remove everything else, if it has the desired specification."""
-        if not self._wanted or self._wanted.fingerprint != run.spec.fingerprint:
+        """Remember a specification that is good: at its first token where none was, else once all servers have proven it."""
+        state, group = self._state, self._group
+        if state.good is None or state.is_good(run):
+            state.good = run
+            state.save()
+        elif group.has(run.spec) and group.has_served_for(self._context.settings.stable_s):
+            state.good = run
+            state.save()
+            self._context.log.info("proven", f"{run.spec.hash} has proven itself.", hash=run.spec.hash)
+        self._clean_up_after(run)
+
+    def _clean_up_after(self, run: ServingRun) -> None:
+        """Clear an earlier rejection and, if `run` is proven, remove all else: once all servers serve what is desired."""
+        wanted = self._wanted
+        if not wanted or wanted.fingerprint != run.spec.fingerprint:
+            return
+        if not self._group.has(wanted) or not self._group.has_served_for(0):
             return
         self._context.status.clear("rejected")
         if self._state.rejected:
@@ -171,12 +197,20 @@ class Controller:
         if self._state.is_good(run):
             remove_unneeded(self._context, run)
 
+    def _on_rejected(self, run: ServingRun, why: str) -> None:
+        """Bring every server back to the last good specification."""
+        good = self._state.good
+        if good is None:
+            return
+        self._state.rejected = run.spec.digest
+        self._state.save()
+        text = f"{run.spec.hash} is rejected, {why}. {good.spec.hash} comes back."
+        self._context.status.trouble("rejected", text)
+        self._group.go_back(good)
+
     def _report_status(self) -> None:
-        current, wanted = self._lifecycle.current, self._wanted
         self._context.status.set(
-            stage=self._membership.stage or self._lifecycle.phase.value,
-            wanted=wanted.hash if wanted else None,
-            running=current.spec.hash if current else None,
+            **self._group.fields(self._wanted, self._membership.stage),
+            wanted=self._wanted.hash if self._wanted else None,
             preparing=self._change.spec.hash if self._change else None,
-            failures=current.failures if current else 0,
         )

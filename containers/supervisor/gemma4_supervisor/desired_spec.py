@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 SCHEMA = 1
 ADDRESS = "${VPC_ADDRESS}"
-"""Stands in `argv` for the machine's own address, which is not known when the slice is queued."""
+"""Stands in `argv` for the machine's own address, which is not known when the machine is asked for."""
+PORT = "${PORT}"
+"""Stands in `argv` for the server's port."""
 
 _FIELDS: Mapping[str, tuple[type, ...]] = {
     "schema": (int,),
@@ -24,7 +27,7 @@ _FIELDS: Mapping[str, tuple[type, ...]] = {
     "env": (dict,),
     "weights": (list,),
     "hfTokenSecret": (str, type(None)),
-    "port": (int,),
+    "servers": (list,),
     "model": (str,),
     "readyTimeoutSeconds": (int, float),
     "drainSeconds": (int, float),
@@ -38,10 +41,11 @@ _OPTIONAL: Mapping[str, Any] = {
     "privileged": False,
     "generation": "",
 }
-_CONTAINER_FIELDS = ("image", "argv", "env", "weights", "hfTokenSecret", "port", "drainSeconds", "privileged")
+_CONTAINER_FIELDS = ("image", "argv", "env", "weights", "hfTokenSecret", "servers", "drainSeconds", "privileged")
 _TOKEN_NAMES = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 _TOKEN = re.compile(r"hf_[A-Za-z0-9]{16,}|ya29\.[\w-]{16,}")
 _SECRET = re.compile(r"projects/[^/]+/secrets/[^/]+(/versions/[^/]+)?")
+_SUFFIX = re.compile(r"(-[0-9]{1,3})?")
 
 
 class SpecError(Exception):
@@ -63,8 +67,24 @@ class WeightsFolder:
 
 
 @dataclass(frozen=True)
+class ServerPlace:
+    """Where one server of the machine runs. `suffix` ends the names of its member and its container; `devices` are numbers of
+    GPUs, empty where it has all of the machine's chips or GPUs. `fingerprint` is of all that its container depends on."""
+
+    suffix: str
+    port: int
+    devices: tuple[int, ...]
+    fingerprint: str
+
+    def excludes(self, other: ServerPlace) -> bool:
+        """Return True if no servers can run at both places at once: they would share a port or a device."""
+        has_all = not self.devices or not other.devices
+        return has_all or self.port == other.port or not {*self.devices}.isdisjoint(other.devices)
+
+
+@dataclass(frozen=True)
 class Spec:
-    """One specification. `digest` is of its whole text, `fingerprint` of the fields that a container depends on."""
+    """One specification. `digest` is of its whole text, `fingerprint` of the fields that containers depend on."""
 
     document: Mapping[str, Any]
     hash: str
@@ -74,7 +94,7 @@ class Spec:
     env: Mapping[str, str]
     weights: tuple[WeightsFolder, ...]
     token_secret: str
-    port: int
+    servers: tuple[ServerPlace, ...]
     model: str
     ready_s: float
     drain_s: float
@@ -82,9 +102,13 @@ class Spec:
     digest: str
     fingerprint: str
 
-    def command(self, address: str) -> tuple[str, ...]:
-        """Return the server's command line, with the machine's own address in it."""
-        return tuple(part.replace(ADDRESS, address) for part in self.argv)
+    def place(self, suffix: str) -> ServerPlace | None:
+        """Return the place of a server, None where the specification has no such server."""
+        return next((place for place in self.servers if place.suffix == suffix), None)
+
+    def command(self, address: str, port: int) -> tuple[str, ...]:
+        """Return a server's command line, with the machine's own address and the server's port in it."""
+        return tuple(part.replace(ADDRESS, address).replace(PORT, str(port)) for part in self.argv)
 
 
 def parse_spec(text: str, weights_root: Path) -> Spec:
@@ -113,13 +137,21 @@ def parse_spec(text: str, weights_root: Path) -> Spec:
         env=document["env"],
         weights=tuple(WeightsFolder(**each) for each in document["weights"]),
         token_secret=document["hfTokenSecret"] or "",
-        port=document["port"],
+        servers=_places(document),
         model=document["model"],
         ready_s=document["readyTimeoutSeconds"],
         drain_s=document["drainSeconds"],
         privileged=document["privileged"],
         digest=_digest(document),
         fingerprint=_digest({key: document[key] for key in _CONTAINER_FIELDS}),
+    )
+
+
+def _places(document: Mapping[str, Any]) -> tuple[ServerPlace, ...]:
+    shared = {key: document[key] for key in _CONTAINER_FIELDS if key != "servers"}
+    return tuple(
+        ServerPlace(one["suffix"], one["port"], tuple(one["devices"]), _digest({**shared, "server": one}))
+        for one in document["servers"]
     )
 
 
@@ -151,8 +183,6 @@ def _value_faults(document: Mapping[str, Any], weights_root: Path) -> Iterator[s
         yield "registry is not a host name."
     if len(document["argv"]) < 2 or not all(isinstance(part, str) and "\0" not in part for part in document["argv"]):
         yield "argv is not the full command (vllm serve …) as a list of texts."
-    if not 0 < document["port"] < 65536:
-        yield "port is not between 1 and 65535."
     if document["readyTimeoutSeconds"] <= 0 or document["drainSeconds"] < 0:
         yield "readyTimeoutSeconds must be above 0, drainSeconds not below."
     if document["hfTokenSecret"] is not None and not _SECRET.fullmatch(document["hfTokenSecret"]):
@@ -167,8 +197,38 @@ def _value_faults(document: Mapping[str, Any], weights_root: Path) -> Iterator[s
     if _TOKEN.search(json.dumps(document)):
         yield "it carries something that looks like a token, which everybody who may see the node can read; "
         yield "revoke it, and name a secret in hfTokenSecret."
+    yield from _server_faults(document)
     for number, weights in enumerate(document["weights"]):
         yield from (f"weights[{number}] {fault}" for fault in _weight_faults(weights, weights_root))
+
+
+def _server_faults(document: Mapping[str, Any]) -> Iterator[str]:
+    if not document["servers"]:
+        yield "servers is empty: nothing would be served."
+    faults = [*_place_faults(document["servers"])]
+    yield from faults
+    if faults:
+        return
+    for one, other in itertools.combinations(_places(document), 2):
+        if one.suffix == other.suffix or one.excludes(other):
+            yield f"the servers {one.suffix!r} and {other.suffix!r} share a suffix, a port or a device."
+    if len(document["servers"]) > 1 and not any(PORT in part for part in document["argv"] if isinstance(part, str)):
+        yield f"argv has no {PORT}, so all servers would listen on one port."
+
+
+def _place_faults(servers: Sequence[Any]) -> Iterator[str]:
+    for number, one in enumerate(servers):
+        if not isinstance(one, dict) or one.keys() != {"suffix", "port", "devices"}:
+            yield f"servers[{number}] is not an object of suffix, port and devices."
+            continue
+        if not isinstance(one["suffix"], str) or not _SUFFIX.fullmatch(one["suffix"]):
+            yield f"servers[{number}].suffix is neither blank nor of the form -0."
+        if type(one["port"]) is not int or not 0 < one["port"] < 65536:
+            yield f"servers[{number}].port is not a whole number between 1 and 65535."
+        devices = one["devices"]
+        is_list = isinstance(devices, list) and all(type(each) is int and each >= 0 for each in devices)
+        if not is_list or len({*devices}) < len(devices):
+            yield f"servers[{number}].devices is not a list of different GPU numbers, such as [0, 1]."
 
 
 def _weight_faults(weights: Any, root: Path) -> Iterator[str]:

@@ -17,7 +17,7 @@ from urllib.parse import quote
 from containers.shared.web import Reply, TransientError, backoff, call
 
 from .log import Log
-from .machine_status import MachineStatus
+from .machine_status import MachineStatus, ServerStatus
 from .metadata_server import MetadataServer
 from .supervisor_settings import SupervisorSettings
 
@@ -93,7 +93,9 @@ class DnsZones:
 class DnsRecord(threading.Thread):
     """Keeps the record as it should be, and writes it again where somebody else has changed it."""
 
-    def __init__(self, settings: SupervisorSettings, metadata: MetadataServer, log: Log, status: MachineStatus) -> None:
+    def __init__(
+        self, settings: SupervisorSettings, metadata: MetadataServer, log: Log, status: MachineStatus | ServerStatus
+    ) -> None:
         super().__init__(name="record", daemon=True)
         self._settings, self._metadata, self._log, self._status = settings, metadata, log, status
         self._zones = DnsZones(settings.dns_url, metadata)

@@ -1,4 +1,4 @@
-"""The docker command line: images, and the one container that serves."""
+"""The docker command line: what every command needs, images, and which containers of servers there are."""
 
 from __future__ import annotations
 
@@ -9,21 +9,18 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
-from .desired_spec import Spec
 from .log import Log
 from .supervisor_settings import SupervisorSettings
 
 NAME = "gemma4"
+"""Of a server's container, before the server's suffix."""
 HASH, FINGERPRINT = "gemma4.hash", "gemma4.fingerprint"
-TOKEN_IN_CONTAINER = "/run/secrets/huggingface-token"  # noqa: S105  a place, not a token
 ANSWER_S = 60.0
 PULL_S = 3600.0
-LAST_LINES = 30
 
 # Words of docker's errors, and what to do about them. The first that is found counts.
 REMEDIES = (
@@ -40,7 +37,6 @@ REMEDIES = (
 )
 
 
-_STAMP = re.compile(r"\d{4}-\d\d-\d\dT[\d:]+\.\d{9}Z")
 _HELP = re.compile(r"(See|Run) 'docker .*--help'")
 
 
@@ -52,135 +48,38 @@ class Abandoned(Exception):
     """Told to stop in the middle: the result is not needed any more."""
 
 
-@dataclass(frozen=True)
-class Container:
-    """The container as docker describes it. `exit_code` has no meaning while it runs."""
-
-    id: str
-    running: bool
-    exit_code: int
-    out_of_memory: bool
-    fingerprint: str
-
-
 class Docker:
     """Runs docker commands. Shared by all threads."""
 
     def __init__(self, settings: SupervisorSettings, log: Log) -> None:
-        self._run_dir, self._weights_root = settings.run_dir, settings.weights_root
-        self._device_dir = settings.device_dir
-        self._log = log
-
-    def container(self) -> Container | None:
-        """Return the container named gemma4, running or not, None where there is none. Raises DockerError."""
-        try:
-            text = self._docker("container", "inspect", NAME)
-        except DockerError as error:
-            if "no such container" in str(error).lower():
-                return None
-            raise
-        try:
-            (row,) = json.loads(text)
-            state, labels = row["State"], row["Config"].get("Labels") or {}
-            return Container(
-                str(row["Id"]),
-                bool(state["Running"]),
-                int(state["ExitCode"]),
-                bool(state.get("OOMKilled")),
-                str(labels.get(FINGERPRINT, "")),
-            )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DockerError(f"docker container inspect: the answer cannot be read ({type(error).__name__})") from None
-
-    def start(self, spec: Spec, image_id: str, address: str, token_file: Path | None) -> str:
-        """Run the server in the background; returns the container's id. Raises DockerError."""
-        entrypoint, *arguments = spec.command(address)
-        options = ["--name", NAME, "--network", "host", "--stop-timeout", str(round(spec.drain_s))]
-        options += [*self._rights(spec), "--volume", "/dev/shm:/dev/shm"]  # noqa: S108  compiled programs, downloads
-        if spec.weights:
-            options += ["--volume", f"{self._weights_root}:{self._weights_root}:ro"]
-        options += ["--log-driver", "json-file", "--log-opt", "max-size=100m", "--log-opt", "max-file=3"]
-        options += ["--label", f"{HASH}={spec.hash}", "--label", f"{FINGERPRINT}={spec.fingerprint}"]
-        env = dict(spec.env)
-        if token_file:
-            # As a file: docker inspect and the process list show the environment and the command line.
-            options += ["--volume", f"{token_file}:{TOKEN_IN_CONTAINER}:ro"]
-            env["HF_TOKEN_PATH"] = TOKEN_IN_CONTAINER
-        env_file = self._run_dir / "container.env"
-        write_private(env_file, "".join(f"{name}={value}\n" for name, value in env.items()))
-        options += ["--env-file", str(env_file), "--entrypoint", entrypoint]
-        try:
-            return self._docker("run", "--detach", *options, image_id, *arguments).strip()
-        finally:
-            env_file.unlink(missing_ok=True)
-
-    def _rights(self, spec: Spec) -> list[str]:
-        """Return the options that give the server the chips, and memory that these may write to.
-
-        All of the machine where the specification asks for it, or where no chip is found.
-        """
-        if spec.privileged:
-            return ["--privileged"]
-        if (self._device_dir / "vfio").is_dir():  # v5e and later
-            devices = ["vfio"]
-        else:
-            devices = sorted(path.name for path in self._device_dir.glob("accel*"))  # before
-        if not devices:
-            text = f"Neither {self._device_dir}/vfio nor {self._device_dir}/accel* exists; the server is started with"
-            self._log.warning("privileged", f"{text} --privileged, and sees whatever devices this machine has.")
-            return ["--privileged"]
-        options = [
-            option for device in devices for option in ("--device", f"{self._device_dir}/{device}:/dev/{device}")
-        ]
-        # The chips write to pinned memory of the host. It has no limit, as the machine has nothing else to do.
-        return [*options, "--cap-add", "SYS_RESOURCE", "--ulimit", "memlock=-1:-1"]
-
-    def remove(self, drain_s: float, before: Callable[[], None]) -> None:
-        """Stop the container, which may take `drain_s`, call `before`, and remove it. Does nothing where there is none."""
-        found = self.container()
-        if found is None:
-            return
-        if found.running:
-            self._docker("stop", "-t", str(round(drain_s)), NAME, timeout_s=drain_s + ANSWER_S)
-        before()
-        self._docker("rm", "--force", NAME)
-
-    def lines(self, since: str, most: int) -> list[tuple[str, str]]:
-        """Return time and text of the container's last lines, at most `most`, from `since` on where that is not blank.
-
-        Times are RFC 3339 with nine digits. Raises DockerError.
-        """
-        after = ("--since", since) if since else ()
-        text = self._docker("logs", "--timestamps", "--tail", str(most), *after, NAME, with_errors=True)
-        found: list[tuple[str, str]] = []
-        for line in text.split("\n"):
-            stamp, _, rest = line.partition(" ")
-            if _STAMP.fullmatch(stamp):
-                found.append((stamp, rest.rstrip()))
-            elif found and line.strip():  # a progress bar that is printed over itself: its last state counts
-                found[-1] = (found[-1][0], line.strip())
-        return sorted(found)
-
-    def last_output(self) -> str:
-        """Return the end of the container's output, empty where docker does not answer."""
-        try:
-            return self._docker("logs", "--tail", str(LAST_LINES), NAME, with_errors=True).strip()
-        except DockerError:
-            return ""
+        self._run_dir, self._log = settings.run_dir, log
 
     def image_id(self, image: str) -> str:
         """Return the id of an image on this machine, blank where it is not here. Raises DockerError."""
         try:
-            return self._docker("image", "inspect", "--format", "{{.Id}}", image).strip()
+            return self.run("image", "inspect", "--format", "{{.Id}}", image).strip()
         except DockerError as error:
             if "no such image" in str(error).lower():
                 return ""
             raise
 
+    def image_env(self, image_id: str) -> Mapping[str, str]:
+        """Return the environment that an image gives its containers. Raises DockerError."""
+        try:
+            lines = json.loads(self.run("image", "inspect", "--format", "{{json .Config.Env}}", image_id)) or []
+            return dict(line.split("=", 1) for line in lines)
+        except (ValueError, AttributeError) as error:
+            raise DockerError(f"docker image inspect: the answer cannot be read ({type(error).__name__})") from None
+
+    def servers(self) -> list[str]:
+        """Return the suffixes of all containers that a supervisor has started, running or not. Raises DockerError."""
+        names = self.run("ps", "--all", "--filter", f"label={FINGERPRINT}", "--format", "{{.Names}}").split()
+        return sorted(name.removeprefix(NAME) for name in names if name.startswith(NAME))
+
     def pull(self, image: str, registry: str, token: str, abandoned: threading.Event) -> str:
         """Pull an image, logged in to `registry` meanwhile; returns its id. Raises DockerError, Abandoned."""
         with self._login(registry, token) as environ:
-            self._docker("pull", "--quiet", image, environ=environ, timeout_s=PULL_S, abandoned=abandoned)
+            self.run("pull", "--quiet", image, environ=environ, timeout_s=PULL_S, abandoned=abandoned)
         if not (image_id := self.image_id(image)):
             raise DockerError(f"docker pull: {image} is not here although it was pulled")
         return image_id
@@ -188,7 +87,7 @@ class Docker:
     def remove_image(self, image_id: str) -> bool:
         """Remove an image; returns False where it stays, as something still uses it."""
         try:
-            self._docker("image", "rm", image_id)
+            self.run("image", "rm", image_id)
         except DockerError as error:
             if "no such image" in str(error).lower():
                 return True
@@ -205,15 +104,16 @@ class Docker:
             if registry:
                 self._log.hide(f"oauth2accesstoken:{token}")
                 login = ("login", "--username", "oauth2accesstoken", "--password-stdin", f"https://{registry}")
-                self._docker(*login, environ=environ, text=token)
+                self.run(*login, environ=environ, text=token)
             yield environ
         finally:
             shutil.rmtree(config, ignore_errors=True)
 
-    def _docker(
+    def run(
         self, *arguments: str, environ: Mapping[str, str] | None = None, text: str = "",
         timeout_s: float = ANSWER_S, abandoned: threading.Event | None = None, with_errors: bool = False,
     ) -> str:  # fmt: skip
+        """Run a docker command; returns its output, with `with_errors` that of both streams. Raises DockerError, Abandoned."""
         command = ["docker", *arguments]
         try:
             code, output, errors = run_command(command, environ or {}, text, timeout_s, abandoned)

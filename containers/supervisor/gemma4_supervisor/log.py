@@ -59,6 +59,26 @@ class Log:
         self.write("ERROR", event, message, **fields)
 
 
+class ServerLog(Log):
+    """The log of the machine as one of its servers writes it: its entries carry the server's name."""
+
+    def __init__(self, machine: Log, server: str) -> None:
+        super().__init__()
+        self._machine, self._server = machine, server
+
+    def hide(self, secret: str) -> str:
+        """Never print this text from now on, for any server."""
+        return self._machine.hide(secret)
+
+    def redacted(self, text: str) -> str:
+        """Return `text` as it may be shown."""
+        return self._machine.redacted(text)
+
+    def write(self, severity: str, event: str, message: str, **fields: Any) -> None:
+        """Print one entry of this server."""
+        self._machine.write(severity, event, message, server=self._server, **fields)
+
+
 def now() -> str:
     """Return the time in RFC 3339, UTC."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

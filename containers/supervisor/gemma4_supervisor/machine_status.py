@@ -31,7 +31,8 @@ class MachineStatus:
         self._log, self._file, self._publish = log, file, publish
         self._every_s, self._cap_s = every_s, cap_s
         self._fields: dict[str, Any] = {"stage": "waiting"}
-        self._errors: dict[str, dict[str, str]] = {}
+        self._errors: dict[tuple[str, str], dict[str, str]] = {}
+        """By place of trouble and name of the server, which is blank for what concerns the machine."""
         self._lock, self._writing, self._publishing = threading.Lock(), threading.Lock(), threading.Lock()
         self._fresh = threading.Event()
         self._is_written, self._ends = True, False
@@ -48,24 +49,25 @@ class MachineStatus:
             self._log.info("stage", f"Stage: {changed['stage']}.", **self._names())
         self._write()
 
-    def trouble(self, where: str, message: str) -> None:
+    def trouble(self, where: str, message: str, server: str = "") -> None:
         """Add an error, which stays until it is cleared. The same message again is not logged again."""
-        message = self._log.redacted(message)
+        message, label = self._log.redacted(message), {"server": server} if server else {}
         with self._lock:
-            known = self._errors.pop(where, {}).get("message") == message
-            self._errors[where] = {"where": where, "message": message, "at": now()}
+            known = self._errors.pop((where, server), {}).get("message") == message
+            self._errors[where, server] = {"where": where, **label, "message": message, "at": now()}
         if not known:
-            self._log.error("trouble", message, where=where, **self._names())
+            self._log.error("trouble", message, where=where, **label, **self._names())
         self._write()
 
-    def clear(self, *places: str) -> None:
+    def clear(self, *places: str, server: str = "") -> None:
         """Remove the errors of these places."""
         if self._ends:
             return
         with self._lock:
-            gone = [where for where in places if self._errors.pop(where, None)]
+            gone = [where for where in places if self._errors.pop((where, server), None)]
         if gone:
-            self._log.info("recovered", f"Over: {', '.join(gone)}.", where=gone, **self._names())
+            label = {"server": server} if server else {}
+            self._log.info("recovered", f"Over: {', '.join(gone)}.", where=gone, **label, **self._names())
             self._write()
 
     def end(self, where: str, message: str) -> None:
@@ -121,3 +123,22 @@ class MachineStatus:
                 if failures == 1:
                     self._log.warning("report", f"The status cannot be published: {error}")
             time.sleep(backoff(self._every_s, self._cap_s, max(1, failures)))
+
+
+class ServerStatus:
+    """The status of the machine as one of its servers writes it: its errors carry the server's name."""
+
+    def __init__(self, machine: MachineStatus, server: str) -> None:
+        self._machine, self._server = machine, server
+
+    def set(self, **fields: Any) -> None:
+        """Change fields of the machine."""
+        self._machine.set(**fields)
+
+    def trouble(self, where: str, message: str) -> None:
+        """Add an error of this server, which stays until it is cleared."""
+        self._machine.trouble(where, message, self._server)
+
+    def clear(self, *places: str) -> None:
+        """Remove this server's errors of these places."""
+        self._machine.clear(*places, server=self._server)

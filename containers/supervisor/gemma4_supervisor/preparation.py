@@ -10,6 +10,7 @@ import shutil
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
 
 from containers.shared.web import TransientError, backoff
 
@@ -71,7 +72,7 @@ class Preparation(threading.Thread):
                 raise
         run = ServingRun(self.spec, image.result(), address.result())
         if self._known:
-            run.failures = self._known.failures
+            run = replace(self._known, image_id=run.image_id, address=run.address, up=False)
         if not self._abandoned.is_set():
             self._done(self, run)
 
@@ -117,8 +118,8 @@ class Preparation(threading.Thread):
         free = shutil.disk_usage(settings.state_dir).free
         if free >= settings.image_gib * GIB:
             return
-        in_use = state.current.image_id if state.current else ""
-        gone = [image for image in state.images if image != in_use and docker.remove_image(image)]
+        in_use = {run.image_id for run in [*state.servers.values()]}
+        gone = [image for image in state.images if image not in in_use and docker.remove_image(image)]
         state.forget_images(gone)
         if gone:
             text = f"The boot disk has {free / GIB:.0f} GiB free, and pulling {self.spec.image} may take {settings.image_gib:g}"
@@ -142,11 +143,11 @@ class Preparation(threading.Thread):
         return ""
 
     def _make_room_in_memory(self) -> None:
-        """Remove weights of other specifications than this one, the one that runs, and the last good one."""
+        """Remove weights of other specifications than this one, those that run, and the last good one."""
         if self._known:
             return  # a restart: another preparation may be fetching the weights of the desired specification
         state = self._context.state
-        specs = [self.spec, *(run.spec for run in (state.current, state.good) if run)]
+        specs = [self.spec, *(run.spec for run in (*state.servers.values(), state.good) if run)]
         gone = remove_all_but(
             self._context.settings.weights_root, [weights for spec in specs for weights in spec.weights]
         )

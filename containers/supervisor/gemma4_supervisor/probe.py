@@ -36,7 +36,8 @@ from dataclasses import dataclass
 
 from containers.shared.web import Reply, TimedOut, TransientError, call
 
-from .docker import Docker, DockerError
+from .docker import DockerError
+from .server_container import ServerContainer
 from .supervisor_settings import SupervisorSettings
 
 TOKENS = re.compile(r"^vllm:generation_tokens_total(?:\{[^}]*\})? ([0-9.eE+-]+)", re.MULTILINE)
@@ -179,11 +180,11 @@ class Prober(threading.Thread):
     """Calls `found` after each look at the server; looks come quickly while it starts or fails."""
 
     def __init__(
-        self, settings: SupervisorSettings, docker: Docker, server: ProbedServer, container_id: str,
+        self, settings: SupervisorSettings, container: ServerContainer, server: ProbedServer, container_id: str,
         found: Callable[[Prober, Finding], None],
     ) -> None:  # fmt: skip
         super().__init__(name="probe", daemon=True)
-        self._settings, self._docker, self._server = settings, docker, server
+        self._settings, self._container, self._server = settings, container, server
         self._container_id, self._found = container_id, found
         self._over = threading.Event()
 
@@ -209,7 +210,7 @@ class Prober(threading.Thread):
 
     def _look(self) -> Finding:
         try:
-            container = self._docker.container()
+            container = self._container.inspect()
         except DockerError:
             return self._server.look()  # docker does not answer, which says nothing about the server
         if container is None or container.id != self._container_id:

@@ -8,8 +8,6 @@ is not this machine's is answered with 404: an address that was given to another
 from __future__ import annotations
 
 import json
-import os
-import socket
 import socketserver
 import threading
 import time
@@ -21,7 +19,7 @@ from containers.shared.web import reason_of
 
 from .log import Log
 from .machine_status import MachineStatus
-from .supervisor_settings import PREFIX, SupervisorSettings
+from .supervisor_settings import SupervisorSettings
 
 READY, ALIVE = "/ready/", "/alive"
 CALLER_S = 5.0
@@ -63,6 +61,12 @@ class Readiness:
                 self._refused_at[suffix] = time.monotonic()
             self._refusals[suffix] = why
             self._report(why)
+
+    def forget(self, suffix: str) -> None:
+        """Have no such server any more."""
+        with self._lock:
+            self._refusals.pop(suffix, None)
+            self._report("there is no such server any more")
 
     def withdraw(self, why: str) -> None:
         """Have gateways send no requests to any server of this machine, until called with a blank."""
@@ -111,21 +115,17 @@ class Readiness:
 
 
 class ReadinessServer(threading.Thread):
-    """Listens for ever; a port that cannot be had is tried for again.
-
-    A new version of this program takes the socket over, so callers of that moment wait for its answer and are not refused.
-    """
+    """Listens for ever; a port that cannot be had is tried for again."""
 
     def __init__(self, settings: SupervisorSettings, status: MachineStatus, readiness: Readiness) -> None:
         super().__init__(name="readiness", daemon=True)
-        self._place, self._inherited = (settings.ready_address, settings.ready_port), settings.ready_fd
+        self._place = (settings.ready_address, settings.ready_port)
         self._retry_s, self._status, self._readiness = settings.retry_s, status, readiness
 
     def run(self) -> None:
         while True:
             try:
-                with _Server(self._place, self._inherited, self._readiness) as server:
-                    os.environ[f"{PREFIX}READY_FD"] = str(server.fileno())
+                with _Server(self._place, self._readiness) as server:
                     self._status.clear("ready")
                     server.serve_forever()
             except OSError as error:
@@ -133,7 +133,6 @@ class ReadinessServer(threading.Thread):
                     f"Port {self._place[1]} cannot be listened on: {reason_of(error)}. No gateway sends requests here."
                 )
                 self._status.trouble("ready", text)
-                self._inherited = -1
                 time.sleep(self._retry_s)
 
 
@@ -144,13 +143,9 @@ class _Server(socketserver.ThreadingTCPServer):
     block_on_close = False
     request_queue_size = 64
 
-    def __init__(self, place: tuple[str, int], inherited: int, readiness: Readiness) -> None:
+    def __init__(self, place: tuple[str, int], readiness: Readiness) -> None:
         self.readiness = readiness
-        super().__init__(place, _Handler, bind_and_activate=inherited < 0)
-        if inherited >= 0:
-            self.socket.close()
-            self.socket = socket.socket(fileno=inherited)
-        self.socket.set_inheritable(True)  # to the program that replaces this one, not to commands that it runs
+        super().__init__(place, _Handler)
 
     def handle_error(self, *_: object) -> None:
         """Say nothing: callers may end a connection at any moment."""

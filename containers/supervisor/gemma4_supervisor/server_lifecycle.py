@@ -1,34 +1,43 @@
-"""One run from start to start: its server is started, probed, kept out of reach while unhealthy, restarted or rejected.
+"""One server from start to start: it is started, probed, kept out of reach while unhealthy, restarted or given up.
 
-`controller` decides which run that is.
+`server_group` decides which run it has.
 """
 
 from __future__ import annotations
 
 import enum
+import functools
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import NoReturn, TypeVar
 
 from containers.shared.web import TransientError, backoff
 
-from .context import Context
+from .accelerators import NoDeviceError
+from .context import ServerContext
 from .desired_spec import Spec
-from .docker import Container, DockerError
+from .docker import DockerError
 from .log import now
 from .preparation import PLACES, Preparation
 from .probe import Finding, Prober, ServerCondition
+from .server_container import Container
 from .serving_slot import ServingSlot
 from .state import ServingRun
 
 FAILING_STARTS = 3
 """A starting server whose `/health` answers 200 has failed after so many errors in a row."""
 
+FOREIGN_DRAIN_S = 45.0
+"""How long a container may end of which nothing is known."""
+
+T = TypeVar("T")
 OnMainThread = Callable[[Callable[[], None]], None]
 """Has a function called on the main thread."""
 
 
 class Phase(enum.Enum):
-    """`WAITING`: nothing runs until the controller starts something. `BACKOFF`: waiting for the next start.
+    """`WAITING`: nothing runs until the group of servers starts something. `BACKOFF`: waiting for the next start.
     `RESTORING`: fetching what a restart needs."""
 
     WAITING = "waiting"
@@ -40,68 +49,97 @@ class Phase(enum.Enum):
 
 
 class ServerLifecycle:
-    """Keeps the current run alive. All methods run on the main thread.
+    """Keeps the current run of one server alive. All methods run on the main thread.
 
-    Calls `served` when a run begins to serve, and again when it has proven itself.
+    What takes long (waiting for gateways, draining, starting) is done on a thread of its own, one thing after the other, so
+    that the other servers of the machine are looked after meanwhile. Calls `served` when a run begins to serve, and from when
+    it has served for long enough to be proven until it is the good one; calls `rejected` with the reason when a run that was
+    never good has failed too often.
     """
 
-    def __init__(self, context: Context, on_main_thread: OnMainThread, served: Callable[[ServingRun], None]) -> None:
+    def __init__(
+        self, context: ServerContext, on_main_thread: OnMainThread, served: Callable[[ServingRun], None],
+        rejected: Callable[[ServingRun, str], None],
+    ) -> None:  # fmt: skip
         self._context, self._state, self._on_main_thread = context, context.state, on_main_thread
-        self._served = served
+        self._served, self._rejected = served, rejected
         self._slot = ServingSlot(
             context, lambda prober, finding: on_main_thread(lambda: self._on_finding(prober, finding))
         )
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix=f"server{context.suffix}")
+        self._begun, self._done = 0, 0
         self._restart_preparation: Preparation | None = None
         self.phase, self._since = Phase.WAITING, time.monotonic()
+        self.serving_since: str | None = None
         self._errors = 0
         self._slow_since: float | None = None
 
     @property
+    def suffix(self) -> str:
+        """Of the server's names."""
+        return self._context.suffix
+
+    @property
     def current(self) -> ServingRun | None:
         """The run that the container has, or is to have."""
-        return self._state.current
+        return self._state.servers.get(self.suffix)
+
+    @property
+    def is_busy(self) -> bool:
+        """True while a container is being stopped or started."""
+        return self._done < self._begun
 
     def requests(self) -> float | None:
         """Return how many requests the server has, None where it does not say. Any thread may call this."""
         return self._slot.requests()
 
-    def adopt_or_restart(self) -> bool:
-        """Go on with the container that runs, or restart the current run: what the supervisor does first.
+    def has_served_for(self, seconds: float) -> bool:
+        """Return True if it serves, and has done so for so long without a break."""
+        return self.phase is Phase.SERVING and self._in_phase_s() >= seconds
 
-        Returns False where docker does not answer: then it is not known whether a container runs.
-        """
-        try:
-            running = self._slot.running()
-        except DockerError as error:
-            self._context.status.trouble("docker", f"{error} Nothing can be started.")
-            return False
-        self._context.status.clear("docker")
-        for run in filter(None, (self._state.current, self._state.good)):
-            if running and running.fingerprint and running.fingerprint == run.label:
+    def adopt(self) -> bool:
+        """Go on with the container that runs, if it is known; returns whether it is. Raises DockerError."""
+        running = self._slot.running()
+        good = self._state.good
+        for run in (self.current, good.at(self.suffix) if good and good.spec.place(self.suffix) else None):
+            if run and running and running.fingerprint in (run.label, run.place.fingerprint) and running.fingerprint:
                 self._take_over(run, running)
                 return True
         if running:
             self._context.log.warning(
                 "stop", "A container of an unknown specification runs; it goes on until another starts."
             )
-        self.restart()
-        return True
+        return False
 
     def adopt_container(self, spec: Spec) -> None:
         """Go on with a container of exactly this specification, which may run although the saved state does not know it."""
+        place = spec.place(self.suffix)
         try:
             running = self._slot.running()
-            if running and running.fingerprint == spec.fingerprint:
-                self._take_over(ServingRun(spec, "", self._context.metadata.address(), label=spec.fingerprint), running)
+            if place and running and running.fingerprint == place.fingerprint:
+                address = self._context.metadata.address()
+                self._take_over(ServingRun(spec, "", address, self.suffix, label=place.fingerprint), running)
         except (DockerError, TransientError):
             return  # then the specification is prepared and started like any other
 
     def replace(self, run: ServingRun) -> None:
         """Stop the current run in order, and start this one."""
         self._abandon_restart()
-        if self.current:
-            self._stop(self.current, f"{run.spec.hash} takes over")
         self._start(run)
+
+    def go_back(self, run: ServingRun) -> None:
+        """Stop the current run in order, and start this one with what is still on this machine."""
+        self._abandon_restart()
+        self._leave(f"{run.spec.hash} comes back")
+        self._return_to(run)
+
+    def give_way(self) -> None:
+        """Stop the current run in order, and have none: another server needs its port or its devices."""
+        self._abandon_restart()
+        self._leave("another server takes its place")
+        self._state.servers.pop(self.suffix, None)
+        self._state.save()
+        self._enter(Phase.WAITING)
 
     def restart(self) -> None:
         """Start the current run again, with what is still on this machine."""
@@ -126,6 +164,10 @@ class ServerLifecycle:
         if self._restart_preparation:
             self._restart_preparation.halt()
 
+    def collect_output(self) -> None:
+        """Read what the server has printed. Any thread may call this."""
+        self._context.output.collect()
+
     # From start to start.
 
     def _take_over(self, run: ServingRun, container: Container) -> None:
@@ -137,20 +179,58 @@ class ServerLifecycle:
         self._slot.watch(run, container.id)
 
     def _start(self, run: ServingRun) -> None:
-        run.label = run.spec.fingerprint
+        self._leave(f"{run.spec.hash} takes over")
+        run.label = run.place.fingerprint
         self._remember(run)
         self._enter(Phase.STARTING)
         self._context.log.info("start", f"{run.spec.hash} is started.", hash=run.spec.hash)
-        try:
-            self._slot.start(run)
-        except (DockerError, OSError) as error:
-            self._fail(run, str(error).rstrip("."))
+        self._do(lambda: self._slot.start(run), lambda container_id, why: self._on_started(run, container_id, why))
 
-    def _stop(self, run: ServingRun, why: str) -> None:
-        try:
-            self._slot.stop(run, why)
-        except DockerError as error:
-            self._context.log.warning("stop", f"{run.spec.hash} was not stopped in order: {error}")
+    def _on_started(self, run: ServingRun, container_id: str | None, why: str) -> None:
+        if run is not self.current or self.phase is not Phase.STARTING or self.is_busy:
+            return  # something newer was begun meanwhile
+        if container_id is None:
+            self._fail(run, why)
+            return
+        self._enter(Phase.STARTING)
+        self._slot.watch(run, container_id)
+
+    def _leave(self, why: str) -> None:
+        """Take the current container out of every gateway, let it finish its answers, and remove it."""
+        run = self.current
+        self._slot.leave(why)
+        drain_s = run.spec.drain_s if run else FOREIGN_DRAIN_S
+        name = run.spec.hash if run else "A container of an unknown specification"
+
+        def stopped(_: None, problem: str) -> None:
+            if problem:
+                self._context.log.warning("stop", f"{name} was not stopped in order: {problem}.")
+
+        self._do(lambda: self._slot.stop(drain_s), stopped)
+
+    def _do(self, work: Callable[[], T], then: Callable[[T | None, str], None]) -> None:
+        """Have `work` done after what was begun before, and `then` called with its result, or with None and the error."""
+        self._begun += 1
+
+        def on_main(act: Callable[[], None]) -> None:
+            def report() -> None:
+                self._done += 1
+                act()
+
+            self._on_main_thread(report)
+
+        def run() -> None:
+            try:
+                result = work()
+            except (DockerError, NoDeviceError, OSError) as error:
+                problem = str(error).rstrip(".")
+                on_main(lambda: then(None, problem))
+            except BaseException as bug:  # without this it would stay unseen
+                on_main(functools.partial(_raise, bug))
+            else:
+                on_main(lambda: then(result, ""))
+
+        self._worker.submit(run)
 
     def _return_to(self, run: ServingRun) -> None:
         if run is not self.current:
@@ -183,20 +263,25 @@ class ServerLifecycle:
     def _fail(self, run: ServingRun, why: str, is_last: bool = False) -> None:
         """Stop a run that failed; then wait and restart it, or go back to the last good one."""
         run.failures += 1
-        output = self._context.docker.last_output()
-        self._stop(run, f"{run.spec.hash} has failed")
-        text = f"{run.spec.hash} failed, {run.failures} in a row: {why}."
-        self._context.status.trouble("start", f"{text} Its last output: {output}" if output else text)
+        number = run.failures
+        self._slot.leave(f"{run.spec.hash} has failed")
+        self._do(lambda: self._stop_failed(run, f"{run.spec.hash} failed, {number} in a row: {why}."), lambda *_: None)
         self._context.status.clear("serving")
-        good = self._state.good
-        if good and not self._state.is_good(run) and (is_last or run.failures >= self._context.settings.start_tries):
-            self._state.rejected = run.spec.digest
-            text = f"{run.spec.hash} is rejected, {run.failures} failed in a row: {why}. {good.spec.hash} comes back."
-            self._context.status.trouble("rejected", text)
-            self._return_to(good)
+        self._enter(Phase.BACKOFF)
+        is_new = self._state.good is not None and not self._state.is_good(run) and run.is_evidence
+        if is_new and (is_last or run.failures >= self._context.settings.start_tries):
+            self._enter(Phase.WAITING)
+            self._rejected(run, f"{run.failures} failed in a row: {why}")
         else:
             self._state.save()
-            self._enter(Phase.BACKOFF)
+
+    def _stop_failed(self, run: ServingRun, text: str) -> None:
+        output = self._context.container.last_output()
+        try:
+            self._slot.stop(run.spec.drain_s)
+        except DockerError as error:
+            self._context.log.warning("stop", f"{run.spec.hash} was not stopped in order: {error}")
+        self._context.status.trouble("start", f"{text} Its last output: {output}" if output else text)
 
     # What follows from a finding of the probe.
 
@@ -223,8 +308,6 @@ class ServerLifecycle:
             run.up = True
             self._accept()
             self._context.status.clear("start")
-            if self._state.good is None or self._state.is_good(run):
-                self._state.good = run
             self._state.save()
             self._served(run)
         elif self._errors >= FAILING_STARTS:
@@ -241,11 +324,10 @@ class ServerLifecycle:
         is_new = not self._state.is_good(run)
         if self._in_phase_s() < self._context.settings.stable_s or not (is_new or run.failures):
             return
-        run.failures = 0
-        self._state.good = run
-        self._state.save()
+        if run.failures:
+            run.failures = 0
+            self._state.save()
         if is_new:
-            self._context.log.info("proven", f"{run.spec.hash} has proven itself.", hash=run.spec.hash)
             self._served(run)
 
     def _on_slow(self, run: ServingRun, finding: Finding) -> None:
@@ -277,10 +359,10 @@ class ServerLifecycle:
         self._enter(Phase.SERVING)
         self._slot.accept()
         self._context.status.clear("serving")
-        self._context.status.set(servingSince=now())
+        self.serving_since = now()
 
     def _remember(self, run: ServingRun) -> None:
-        self._state.current = run
+        self._state.servers[self.suffix] = run
         self._state.save()
 
     def _enter(self, phase: Phase) -> None:
@@ -289,3 +371,7 @@ class ServerLifecycle:
 
     def _in_phase_s(self) -> float:
         return time.monotonic() - self._since
+
+
+def _raise(error: BaseException) -> NoReturn:
+    raise error

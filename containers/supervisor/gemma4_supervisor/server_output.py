@@ -6,7 +6,8 @@ import re
 import threading
 from collections.abc import Callable
 
-from .docker import Docker, DockerError
+from .docker import DockerError
+from .server_container import ServerContainer
 
 MOST_LINES = 500
 """Read at once. Where a server has printed more, the oldest are skipped; docker has all."""
@@ -19,8 +20,8 @@ _OWN_PROBE = re.compile(r'"GET /(health|metrics) HTTP/[\d.]+" 200')
 class ServerOutput:
     """Calls `add` with severity, time and text of each line."""
 
-    def __init__(self, docker: Docker, add: Callable[[str, str, str], None]) -> None:
-        self._docker, self._add = docker, add
+    def __init__(self, container: ServerContainer, add: Callable[[str, str, str], None]) -> None:
+        self._container, self._add = container, add
         self._last = ""
         self._lock = threading.Lock()
 
@@ -28,7 +29,7 @@ class ServerOutput:
         """Read the new lines. Also to be called before a container is removed: its lines go with it."""
         with self._lock:
             try:
-                lines = self._docker.lines(self._last, MOST_LINES if self._last else FIRST_LINES)
+                lines = self._container.lines(self._last, MOST_LINES if self._last else FIRST_LINES)
             except DockerError:
                 return  # the lines are read at the next call
             read = self._last

@@ -1,43 +1,60 @@
-"""What the supervisor remembers over restarts and reboots: which run is current, which was good, what was rejected."""
+"""What the supervisor remembers over restarts and reboots: each server's run, which one was good, what was rejected."""
 
 from __future__ import annotations
 
 import json
 import threading
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from containers.shared.web import reason_of
 
-from .desired_spec import Spec, SpecError, parse_spec
+from .desired_spec import ServerPlace, Spec, SpecError, parse_spec
 from .docker import write_private
 from .machine_status import MachineStatus
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 @dataclass
 class ServingRun:
-    """A specification on this machine. `up`: it has generated a token. `failures`: failed starts in a row.
+    """A specification on this machine, at one of its servers. `up`: it has generated a token. `failures`: failed starts in a
+    row.
 
-    `label` is the fingerprint that its container was started with, blank before. A later version of this program may
-    compute another fingerprint for the same specification, and recognises the container by this one.
+    `is_evidence`: its failures speak against the specification; False where the same server failed before the change while
+    others of the machine served. `label` is the fingerprint that its container was started with, blank before. A later version
+    of this program may compute another fingerprint for the same specification, and recognises the container by this one.
     """
 
     spec: Spec
     image_id: str
     address: str
+    suffix: str = ""
     up: bool = False
     failures: int = 0
+    is_evidence: bool = True
     label: str = ""
+
+    @property
+    def place(self) -> ServerPlace:
+        """Where it runs. Raises LookupError where the specification has no such server."""
+        place = self.spec.place(self.suffix)
+        if place is None:
+            raise LookupError(f"{self.spec.hash} has no server {self.suffix!r}")
+        return place
+
+    def at(self, suffix: str) -> ServingRun:
+        """Return the same specification at a server where it has not been started."""
+        return replace(self, suffix=suffix, up=False, failures=0, is_evidence=True, label="")
 
 
 class SavedState:
-    """`current` is the run that the container is to have, `good` the last proven one, `rejected` the digest of a spec.
+    """`servers` are the runs that the containers are to have, by suffix; `good` is the last run that has proven itself,
+    `rejected` the digest of a spec.
 
-    `images` are the ids of all images that were pulled and not yet removed. Only the main thread may use this object, but
+    `images` are the ids of all images that were pulled and not yet removed. Only the main thread may change this object, but
     any thread may call `add_image` and `forget_images`. A full disk is reported and stops nothing.
     """
 
@@ -45,21 +62,23 @@ class SavedState:
         self._file, self._root, self._status = file, weights_root, status
         self._lock = threading.RLock()
         self._is_saved = True
-        self.current: ServingRun | None = None
+        self.servers: dict[str, ServingRun] = {}
         self.good: ServingRun | None = None
         self.rejected = ""
         self.images: list[str] = []
         try:
             kept = json.loads(file.read_text())
-            self.current, self.good = self._run(kept["current"]), self._run(kept["good"])
+            runs = [self._run(run) for run in kept["servers"]]
+            good = self._run(kept["good"]) if kept["good"] else None
             self.rejected, self.images = str(kept["rejected"]), [str(image) for image in kept["images"]]
+            self.servers, self.good = {run.suffix: run for run in runs}, good
         except FileNotFoundError:
             pass
-        except (OSError, ValueError, KeyError, TypeError, SpecError):
-            self.current = self.good = None  # unreadable: go on as on a new machine, from the metadata alone
+        except (OSError, ValueError, LookupError, TypeError, SpecError):
+            pass  # unreadable: go on as on a new machine, from the metadata alone
 
     def is_good(self, run: ServingRun) -> bool:
-        """Return True if `run` needs the same container as the last good run."""
+        """Return True if `run` needs the same containers as the last good run."""
         return self.good is not None and self.good.spec.fingerprint == run.spec.fingerprint
 
     def add_image(self, image_id: str) -> None:
@@ -80,8 +99,8 @@ class SavedState:
         with self._lock:
             document = {
                 "schema": SCHEMA,
-                "current": _kept(self.current),
-                "good": _kept(self.good),
+                "servers": [_kept(run) for run in self.servers.values()],
+                "good": _kept(self.good) if self.good else None,
                 "rejected": self.rejected,
                 "images": self.images,
             }
@@ -104,23 +123,23 @@ class SavedState:
         if not self._is_saved:
             self.save()
 
-    def _run(self, kept: Any) -> ServingRun | None:
-        if kept is None:
-            return None
+    def _run(self, kept: Any) -> ServingRun:
         spec = parse_spec(json.dumps(kept["spec"]), self._root)
-        run = ServingRun(spec, str(kept["imageId"]), str(kept["address"]), bool(kept["up"]), int(kept["failures"]))
-        run.label = str(kept.get("label", spec.fingerprint))
+        run = ServingRun(spec, str(kept["imageId"]), str(kept["address"]), str(kept["suffix"]))
+        run.up, run.failures = bool(kept["up"]), int(kept["failures"])
+        run.is_evidence, run.label = bool(kept["evidence"]), str(kept["label"])
+        run.place  # noqa: B018  raises where there is none
         return run
 
 
-def _kept(run: ServingRun | None) -> dict[str, Any] | None:
-    if run is None:
-        return None
+def _kept(run: ServingRun) -> dict[str, Any]:
     return {
         "spec": dict(run.spec.document),
         "imageId": run.image_id,
         "address": run.address,
+        "suffix": run.suffix,
         "up": run.up,
         "failures": run.failures,
+        "evidence": run.is_evidence,
         "label": run.label,
     }

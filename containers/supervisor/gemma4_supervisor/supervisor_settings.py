@@ -33,8 +33,6 @@ class SupervisorSettings:
     ready_address: str = ""
     ready_port: int = 8090
     """Where gateways ask which servers take requests; on every address of the machine where the address is blank."""
-    ready_fd: int = -1
-    """The socket that listens there, where the process was another version of this program before."""
 
     watch_s: float = 60
     """How long one request to the metadata server waits for a change; the client waits ten seconds more."""
@@ -55,6 +53,8 @@ class SupervisorSettings:
     before it is restarted. A question to a silent one waits as long."""
     stable_s: float = 600
     """Serving for so long proves a specification: earlier failures are forgotten, and it is the last good one."""
+    roll_s: float = 30
+    """How long a changed server must have served before the next one of its machine is changed."""
     leave_s: float = 3
     """How long a gateway may still send requests after it was told not to: it asks every second, and believes the second
     answer."""

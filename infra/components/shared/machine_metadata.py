@@ -76,7 +76,7 @@ def serving_spec(plan: Plan, *, image: str, token_secret: str | None) -> str:
             for one in staged
         ],
         "hfTokenSecret": token_secret,
-        "port": PORT,
+        "servers": [{"suffix": "", "port": PORT, "devices": []}],
         "readyTimeoutSeconds": plan.ready_timeout_s,
         "drainSeconds": shutdown_s + STOP_SPARE_S,
     }

@@ -18,7 +18,7 @@ class Member:
 
     name: str
     prefix: str
-    """Path that selects it behind the gateway, e.g. /members/blue."""
+    """Path that selects it behind the gateway, e.g. /slices/blue."""
 
 
 @dataclass(frozen=True)

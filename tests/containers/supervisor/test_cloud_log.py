@@ -7,6 +7,7 @@ import json
 import shlex
 import signal
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,10 +15,12 @@ import pytest
 from containers import archive
 from containers.shared.web import Reply, TransientError
 from containers.supervisor.gemma4_supervisor import cloud_log
+from containers.supervisor.gemma4_supervisor.accelerators import Accelerators
 from containers.supervisor.gemma4_supervisor.cloud_log import MOST_WAITING, CloudLog
 from containers.supervisor.gemma4_supervisor.docker import Docker, DockerError
 from containers.supervisor.gemma4_supervisor.log import Log
 from containers.supervisor.gemma4_supervisor.metadata_server import MetadataServer
+from containers.supervisor.gemma4_supervisor.server_container import ServerContainer
 from containers.supervisor.gemma4_supervisor.server_output import ServerOutput, severity
 from containers.supervisor.gemma4_supervisor.supervisor_settings import SupervisorSettings
 from infra.google.gcp_settings import Api, GcpSettings
@@ -221,7 +224,7 @@ class TestEntriesThatWait:
 
         monkeypatch.setattr(cloud_log, "call", take)
         for number in range(cloud_log.MOST_SENT):
-            log.add_line("INFO", f"2026-11-21T10:00:00.{number:09d}Z", "\N{SNAKE}" * 5000)
+            log.add_line("", "INFO", f"2026-11-21T10:00:00.{number:09d}Z", "\N{SNAKE}" * 5000)
         log.flush()
         assert 1_000_000 < sizes[0] < 10_000_000
 
@@ -248,14 +251,14 @@ class TestTheServersOutput:
     def test_the_servers_output_is_read_with_its_times_and_a_progress_bar_as_its_last_state(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        docker = Docker(SupervisorSettings(), Log(io.StringIO()))
+        container = server_container()
         text = (
             "2026-11-21T10:00:02.000000000Z INFO second\n"
             "2026-11-21T10:00:01.000000000Z Loading:   0%\nLoading:  50%\nLoading: 100%\n"
             "2026-11-21T10:00:03.000000000Z \n"
         )
-        monkeypatch.setattr(docker, "_docker", lambda *_, **__: text)
-        assert docker.lines("", 10) == [
+        monkeypatch.setattr(Docker, "run", lambda *_, **__: text)
+        assert container.lines("", 10) == [
             ("2026-11-21T10:00:01.000000000Z", "Loading: 100%"),
             ("2026-11-21T10:00:02.000000000Z", "INFO second"),
             ("2026-11-21T10:00:03.000000000Z", ""),
@@ -264,7 +267,7 @@ class TestTheServersOutput:
     def test_the_servers_output_is_left_for_the_next_time_where_docker_does_not_answer(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        docker, seen = Docker(SupervisorSettings(), Log(io.StringIO())), list[tuple[str, ...]]()
+        container, seen = server_container(), list[tuple[str, ...]]()
         answers: list[Any] = [DockerError("no"), [("2026-1", "a")], [("2026-1", "a"), ("2026-2", "b")]]
 
         def lines(*_: object) -> Any:
@@ -273,20 +276,20 @@ class TestTheServersOutput:
                 raise answer
             return answer
 
-        monkeypatch.setattr(docker, "lines", lines)
-        output = ServerOutput(docker, lambda *line: seen.append(line))
+        monkeypatch.setattr(container, "lines", lines)
+        output = ServerOutput(container, lambda *line: seen.append(line))
         for _ in range(3):
             output.collect()
         assert seen == [("DEFAULT", "2026-1", "a"), ("DEFAULT", "2026-2", "b")]
 
     def test_the_servers_output_may_have_two_lines_of_one_moment(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        docker, seen = Docker(SupervisorSettings(), Log(io.StringIO())), list[str]()
+        container, seen = server_container(), list[str]()
         answers = [
             [("2026-1", "a"), ("2026-2", "b"), ("2026-2", "c")],
             [("2026-2", "b"), ("2026-2", "c"), ("2026-3", "d")],
         ]
-        monkeypatch.setattr(docker, "lines", lambda *_: answers.pop(0))
-        output = ServerOutput(docker, lambda _severity, _stamp, text: seen.append(text))
+        monkeypatch.setattr(container, "lines", lambda *_: answers.pop(0))
+        output = ServerOutput(container, lambda _severity, _stamp, text: seen.append(text))
         output.collect()
         output.collect()
         assert seen == ["a", "b", "c", "d"]
@@ -303,3 +306,8 @@ class TestTheServersOutput:
     )
     def test_the_servers_output_is_as_severe_as_vllm_says(self, line: str, expected: str) -> None:
         assert severity(line) == expected
+
+
+def server_container() -> ServerContainer:
+    settings, log = SupervisorSettings(), Log(io.StringIO())
+    return ServerContainer(Docker(settings, log), Accelerators(Path("/dev"), False, log), settings, "")

@@ -365,7 +365,7 @@ class TestAMalformedSpecification:
         ("text", "words"),
         [
             ("{not json", ["not JSON"]),
-            ('{"schema": 1, "port": "8000", "colour": 1}', ["colour is not known", "port is not a whole number", "image"]),
+            ('{"schema": 1, "servers": 8000, "colour": 1}', ["colour is not known", "servers is not a list", "image"]),
         ],
     )  # fmt: skip
     def test_a_malformed_specification_is_reported_and_changes_nothing(

@@ -18,15 +18,17 @@ SPEC: dict[str, Any] = {
     "hash": "spec-0123456789ab",
     "image": "us-east5-docker.pkg.dev/p/r/vllm/vllm-tpu:v0.32.0",
     "registry": "us-east5-docker.pkg.dev",
-    "argv": ["vllm", "serve", "/dev/shm/weights/g/m/main", "--host", "${VPC_ADDRESS}", "--port", "8000"],
+    "argv": ["vllm", "serve", "/dev/shm/weights/g/m/main", "--host", "${VPC_ADDRESS}", "--port", "${PORT}"],
     "env": {"HF_HOME": "/dev/shm/huggingface"},
     "weights": [{"bucket": "b", "prefix": "g/m/main", "destination": "/dev/shm/weights/g/m/main"}],
     "hfTokenSecret": None,
-    "port": 8000,
+    "servers": [{"suffix": "", "port": 8000, "devices": []}],
     "model": "google/gemma-4-E2B-it",
     "readyTimeoutSeconds": 1800,
     "drainSeconds": 45,
 }
+FIRST = {"suffix": "-0", "port": 8000, "devices": [0, 1]}
+SECOND = {"suffix": "-1", "port": 8001, "devices": [2, 3]}
 
 
 def parsed(**changes: Any) -> specification.Spec:
@@ -36,7 +38,7 @@ def parsed(**changes: Any) -> specification.Spec:
 class TestASpecification:
     def test_a_specification_is_read_as_it_was_written(self) -> None:
         spec = parsed()
-        assert spec.command("10.0.0.2") == (*SPEC["argv"][:3], "--host", "10.0.0.2", "--port", "8000")
+        assert spec.command("10.0.0.2", 8001) == (*SPEC["argv"][:3], "--host", "10.0.0.2", "--port", "8001")
         assert spec.weights[0].place == "gs://b/g/m/main"
 
     @pytest.mark.parametrize("key", sorted(specification._OPTIONAL))
@@ -57,9 +59,20 @@ class TestASpecification:
             ({"env": {"A": "1\nHF_TOKEN=x"}}, "env.A is not text on one line"),
             ({"env": {"HUGGING_FACE_HUB_TOKEN": "x"}}, "hfTokenSecret"),
             ({"argv": ["vllm", "serve", "--hf-token", "hf_0123456789abcdefXYZ"]}, "looks like a token"),
-            ({"port": 0}, "port is not between"),
-            ({"port": True}, "port is not a whole number"),
-            ({"port": 8000.5}, "port is not a whole number"),
+            ({"port": 8000}, "port is not known"),
+            ({"servers": []}, "servers is empty"),
+            ({"servers": [{"port": 8000}]}, "servers[0] is not an object of suffix, port and devices"),
+            ({"servers": [{**FIRST, "suffix": "-a"}]}, "servers[0].suffix is neither blank nor of the form -0"),
+            ({"servers": [{**FIRST, "port": 0}]}, "servers[0].port is not a whole number between 1 and 65535"),
+            ({"servers": [{**FIRST, "port": True}]}, "servers[0].port is not a whole number"),
+            ({"servers": [{**FIRST, "port": 8000.5}]}, "servers[0].port is not a whole number"),
+            ({"servers": [{**FIRST, "devices": [0, 0]}]}, "servers[0].devices is not a list of different GPU numbers"),
+            ({"servers": [{**FIRST, "devices": ["0"]}]}, "servers[0].devices is not a list of different GPU numbers"),
+            ({"servers": [FIRST, {**FIRST, "port": 8001, "devices": [2]}]}, "'-0' and '-0' share a suffix"),
+            ({"servers": [FIRST, {**SECOND, "port": 8000}]}, "'-0' and '-1' share a suffix, a port or a device"),
+            ({"servers": [FIRST, {**SECOND, "devices": [1, 2]}]}, "'-0' and '-1' share a suffix, a port or a device"),
+            ({"servers": [FIRST, {**SECOND, "devices": []}]}, "'-0' and '-1' share a suffix, a port or a device"),
+            ({"servers": [FIRST, SECOND], "argv": ["vllm", "serve", "--port", "8000"]}, "argv has no ${PORT}"),
             ({"privileged": "yes"}, "privileged is not true or false"),
             ({"readyTimeoutSeconds": 0}, "readyTimeoutSeconds must be above 0"),
             ({"hfTokenSecret": "my-secret"}, "hfTokenSecret is not of the form"),
@@ -84,14 +97,14 @@ class TestASpecification:
 
     def test_a_specification_names_every_fault_at_once(self) -> None:
         with pytest.raises(SpecError) as caught:
-            parsed(port=0, registry="a/b", env={"A": 1})
-        assert all(key in str(caught.value) for key in ("port", "registry", "env.A"))
+            parsed(servers=[], registry="a/b", env={"A": 1})
+        assert all(key in str(caught.value) for key in ("servers", "registry", "env.A"))
 
     @pytest.mark.parametrize("key", specification._CONTAINER_FIELDS)
     def test_a_specification_that_asks_for_another_container_has_another_fingerprint(self, key: str) -> None:
         others: dict[str, Any] = {
             "image": "i", "argv": ["vllm", "serve", "x"], "env": {}, "weights": [],
-            "hfTokenSecret": "projects/p/secrets/s", "port": 8001, "drainSeconds": 46,
+            "hfTokenSecret": "projects/p/secrets/s", "servers": [FIRST], "drainSeconds": 46,
             "privileged": True,
         }  # fmt: skip
         assert parsed(**{key: others[key]}).fingerprint != parsed().fingerprint
@@ -104,3 +117,21 @@ class TestASpecification:
     ) -> None:
         assert parsed(**changes).fingerprint == parsed().fingerprint
         assert parsed(**changes).digest != parsed().digest
+
+
+class TestTheServersOfAMachine:
+    def test_each_server_has_a_place_of_its_own(self) -> None:
+        first, second = parsed(servers=[FIRST, SECOND]).servers
+        assert (first.suffix, first.port, first.devices) == ("-0", 8000, (0, 1))
+        assert first.fingerprint != second.fingerprint
+        assert not first.excludes(second)
+
+    def test_a_server_is_not_touched_by_a_change_of_another(self) -> None:
+        before, after = parsed(servers=[FIRST, SECOND]), parsed(servers=[FIRST, {**SECOND, "port": 8002}])
+        assert [
+            one.fingerprint == other.fingerprint for one, other in zip(before.servers, after.servers, strict=True)
+        ] == [
+            True,
+            False,
+        ]
+        assert before.fingerprint != after.fingerprint

@@ -81,7 +81,7 @@ class TestAFullDisk:
         serving.until(lambda: not serving.errors, "the all-clear")
         assert serving.process.poll() is None
         state = json.loads((serving.state / "state.json").read_text())
-        assert state["current"]["spec"]["hash"] == "spec-b"
+        assert state["servers"][0]["spec"]["hash"] == "spec-b"
 
     def test_a_full_disk_leaves_the_guest_attributes_where_the_file_cannot_be_written(
         self, serving: TpuMachine
@@ -216,7 +216,7 @@ class TestAContainer:
         serving.kill()
         state = serving.state / "state.json"
         kept: dict[str, Any] = json.loads(state.read_text())
-        for run in (kept["current"], kept["good"]):
+        for run in (*kept["servers"], kept["good"]):
             run["label"] = "of another one"
             run["spec"]["env"] = {}
         state.write_text(json.dumps(kept))

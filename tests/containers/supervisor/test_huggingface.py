@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from containers.supervisor.gemma4_supervisor import preparation
+from containers.supervisor.gemma4_supervisor.accelerators import Accelerators
 from containers.supervisor.gemma4_supervisor.context import Context
 from containers.supervisor.gemma4_supervisor.docker import Abandoned, Docker
 from containers.supervisor.gemma4_supervisor.huggingface import token_files, unnamed_models
@@ -15,7 +16,6 @@ from containers.supervisor.gemma4_supervisor.log import Log
 from containers.supervisor.gemma4_supervisor.machine_status import MachineStatus
 from containers.supervisor.gemma4_supervisor.metadata_server import MetadataServer
 from containers.supervisor.gemma4_supervisor.readiness_server import Readiness
-from containers.supervisor.gemma4_supervisor.server_output import ServerOutput
 from containers.supervisor.gemma4_supervisor.state import SavedState
 from containers.supervisor.gemma4_supervisor.supervisor_settings import SupervisorSettings
 from tests.containers.supervisor.test_desired_spec import ROOT, parsed
@@ -52,8 +52,8 @@ class TestHuggingFaceFiles:
         status = MachineStatus(log, tmp_path / "status.json", lambda text: None, 10, 60)
         state = SavedState(tmp_path / "state.json", ROOT, status)
         docker = Docker(settings, log)
-        output, readiness = ServerOutput(docker, print), Readiness(settings, log, status)
-        context = Context(settings, log, status, MetadataServer(settings, log), docker, state, output, readiness)
+        gpus, readiness = Accelerators(tmp_path, False, log), Readiness(settings, log, status)
+        context = Context(settings, log, status, MetadataServer(settings, log), docker, gpus, state, readiness, print)
         spec = parsed(hfTokenSecret="projects/p/secrets/s")
         late = preparation.Preparation(context, spec, lambda *_: None, lambda _: None)
 

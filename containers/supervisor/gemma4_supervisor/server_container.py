@@ -1,0 +1,116 @@
+"""The container of one server: `gemma4`, with the server's suffix where its machine has several."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from .accelerators import SEARCH_PATH, Accelerators
+from .desired_spec import ServerPlace, Spec
+from .docker import ANSWER_S, FINGERPRINT, HASH, NAME, Docker, DockerError, write_private
+from .supervisor_settings import SupervisorSettings
+
+TOKEN_IN_CONTAINER = "/run/secrets/huggingface-token"  # noqa: S105  a place, not a token
+LAST_LINES = 30
+_STAMP = re.compile(r"\d{4}-\d\d-\d\dT[\d:]+\.\d{9}Z")
+
+
+@dataclass(frozen=True)
+class Container:
+    """The container as docker describes it. `exit_code` has no meaning while it runs."""
+
+    id: str
+    running: bool
+    exit_code: int
+    out_of_memory: bool
+    fingerprint: str
+
+
+class ServerContainer:
+    """Shared by all threads."""
+
+    def __init__(self, docker: Docker, accelerators: Accelerators, settings: SupervisorSettings, suffix: str) -> None:
+        self._docker, self._accelerators = docker, accelerators
+        self._weights_root = settings.weights_root
+        self.name = NAME + suffix
+        self._env_file = settings.run_dir / f"container{suffix}.env"
+
+    def inspect(self) -> Container | None:
+        """Return the container, running or not, None where there is none. Raises DockerError."""
+        try:
+            text = self._docker.run("container", "inspect", self.name)
+        except DockerError as error:
+            if "no such container" in str(error).lower():
+                return None
+            raise
+        try:
+            (row,) = json.loads(text)
+            state, labels = row["State"], row["Config"].get("Labels") or {}
+            return Container(
+                str(row["Id"]),
+                bool(state["Running"]),
+                int(state["ExitCode"]),
+                bool(state.get("OOMKilled")),
+                str(labels.get(FINGERPRINT, "")),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DockerError(f"docker container inspect: the answer cannot be read ({type(error).__name__})") from None
+
+    def start(self, spec: Spec, place: ServerPlace, image_id: str, address: str, token_file: Path | None) -> str:
+        """Run the server in the background; returns the container's id. Raises DockerError, NoDeviceError."""
+        entrypoint, *arguments = spec.command(address, place.port)
+        search_path = self._docker.image_env(image_id).get(SEARCH_PATH, "") if self._accelerators.gpus else ""
+        devices = self._accelerators.options(spec, place, search_path)
+        options = ["--name", self.name, "--network", "host", "--stop-timeout", str(round(spec.drain_s))]
+        options += [*devices.options, "--volume", "/dev/shm:/dev/shm"]  # noqa: S108  compiled programs, downloads
+        if spec.weights:
+            options += ["--volume", f"{self._weights_root}:{self._weights_root}:ro"]
+        options += ["--log-driver", "json-file", "--log-opt", "max-size=100m", "--log-opt", "max-file=3"]
+        options += ["--label", f"{HASH}={spec.hash}", "--label", f"{FINGERPRINT}={place.fingerprint}"]
+        env = {**spec.env, **devices.env}
+        if token_file:
+            # As a file: docker inspect and the process list show the environment and the command line.
+            options += ["--volume", f"{token_file}:{TOKEN_IN_CONTAINER}:ro"]
+            env["HF_TOKEN_PATH"] = TOKEN_IN_CONTAINER
+        write_private(self._env_file, "".join(f"{name}={value}\n" for name, value in env.items()))
+        options += ["--env-file", str(self._env_file), "--entrypoint", entrypoint]
+        try:
+            return self._docker.run("run", "--detach", *options, image_id, *arguments).strip()
+        finally:
+            self._env_file.unlink(missing_ok=True)
+
+    def remove(self, drain_s: float, before: Callable[[], None]) -> None:
+        """Stop the container, which may take `drain_s`, call `before`, and remove it. Does nothing where there is none."""
+        found = self.inspect()
+        if found is None:
+            return
+        if found.running:
+            self._docker.run("stop", "-t", str(round(drain_s)), self.name, timeout_s=drain_s + ANSWER_S)
+        before()
+        self._docker.run("rm", "--force", self.name)
+
+    def lines(self, since: str, most: int) -> list[tuple[str, str]]:
+        """Return time and text of the container's last lines, at most `most`, from `since` on where that is not blank.
+
+        Times are RFC 3339 with nine digits. Raises DockerError.
+        """
+        after = ("--since", since) if since else ()
+        text = self._docker.run("logs", "--timestamps", "--tail", str(most), *after, self.name, with_errors=True)
+        found: list[tuple[str, str]] = []
+        for line in text.split("\n"):
+            stamp, _, rest = line.partition(" ")
+            if _STAMP.fullmatch(stamp):
+                found.append((stamp, rest.rstrip()))
+            elif found and line.strip():  # a progress bar that is printed over itself: its last state counts
+                found[-1] = (found[-1][0], line.strip())
+        return sorted(found)
+
+    def last_output(self) -> str:
+        """Return the end of the container's output, empty where docker does not answer."""
+        try:
+            return self._docker.run("logs", "--tail", str(LAST_LINES), self.name, with_errors=True).strip()
+        except DockerError:
+            return ""
