@@ -53,7 +53,7 @@ bench-plan: $(VENV)/.run ## measure time and memory of `gemma4 plan`
 bench-staging: $(VENV)/.dev ## measure the weights copy beside a plain curl
 	@$(BIN)/python -m scripts.bench_staging $(ARGS)
 
-bench-gateway: $(VENV)/.dev ## measure what the gateway adds to a stream (needs nginx)
+bench-gateway: $(VENV)/.dev ## measure what the gateway adds to a stream (needs HAProxy)
 	@$(BIN)/python -m scripts.bench_gateway $(ARGS)
 
 bench-clients: $(VENV)/.dev $(BENCH)/.run ## measure what it costs to read a stream

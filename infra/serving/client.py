@@ -79,7 +79,7 @@ class ChatRequest:
 
 
 class ServingClient:
-    """`base_url` is the service's, without a path; `prefix` selects one slice behind a gateway, e.g. /slices/blue.
+    """`base_url` is the service's, without a path; `prefix` selects one slice behind a gateway, e.g. /members/blue.
 
     `on_token_refused` is called when the service refused a token, so that the next request gets another one. Raises
     ServingError where an identity token would be sent unencrypted.

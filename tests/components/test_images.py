@@ -135,7 +135,7 @@ class TestWhereItIsPulledFrom:
         images = plan("vllm/vllm-tpu:v0.32.0", TPU, mode).images
         assert images["staging"].pull == "gcr.io/google.com/cloudsdktool/google-cloud-cli:slim"
         from_hub = "docker.io" if mode == "build" else "us-east5-docker.pkg.dev/my-project/gemma4-test"
-        assert images["gateway"].pull == f"{from_hub}/nginxinc/nginx-unprivileged:1.30"
+        assert images["gateway"].pull == f"{from_hub}/library/haproxy:3.4.7"
 
     def test_a_machine_logs_in_to_googles_registries_only(self) -> None:
         hosts = {"us-docker.pkg.dev/p/r/vllm:t": "us-docker.pkg.dev", "gcr.io/p/vllm:t": "gcr.io", "o/vllm:t": ""}

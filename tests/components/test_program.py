@@ -186,7 +186,9 @@ class TestEveryResource:
                 ranges = item.inputs.get("sourceRanges")
                 assert ranges, f"{item.name} has no source range: everybody"
                 assert not {"0.0.0.0/0", "::/0"} & set(ranges), item.name
-                assert item.inputs["allows"] == [{"protocol": "tcp", "ports": ["8000"]}], f"{item.name} lets more in"
+                assert item.inputs["allows"] == [{"protocol": "tcp", "ports": ["8000", "8090"]}], (
+                    f"{item.name} lets more in"
+                )
             if item.type.endswith("storage/bucket:Bucket"):
                 assert item.inputs["publicAccessPrevention"] == "enforced"
                 assert item.inputs["uniformBucketLevelAccess"] is True

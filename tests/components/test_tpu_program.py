@@ -16,7 +16,10 @@ from containers.supervisor.gemma4_supervisor.desired_spec import parse_spec
 from infra.google.logs import LogSource
 from infra.google.tpu_types import queued_resource_body
 from infra.ops.program import REDACTED, Registration, Run, run_program
+from infra.planning.gateway.limits import MOST_INSTANCES
+from infra.planning.gateway.members import READY_PORT
 from infra.planning.settings.cidr import neighbour
+from infra.planning.settings.declarations import MOST_CONCURRENCY
 from infra.planning.settings.stackfile import read_stack
 from infra.providers.tpu_queued_resource import slice_request
 from tests.projects import ROOT
@@ -168,13 +171,13 @@ def grants_of(ran: Run, account: str) -> list[Registration]:
 
 
 class TestTheNetwork:
-    def test_only_the_gateway_s_subnet_may_call_and_only_the_server_s_port(self) -> None:
+    def test_only_the_gateway_s_subnet_may_call_and_only_the_server_and_ask_whether_it_is_ready(self) -> None:
         ran = shipped("v6e4")
         firewall = only(ran, "Firewall").inputs
         ranges = {item.name: item.inputs["ipCidrRange"] for item in all_of(ran, "Subnetwork")}
         assert ranges == {"network-subnet": "10.8.0.0/26", "slice-network-subnet": "10.8.0.64/26"}
         assert firewall["sourceRanges"] == [ranges["network-subnet"]]
-        assert firewall["allows"] == [{"protocol": "tcp", "ports": ["8000"]}]
+        assert firewall["allows"] == [{"protocol": "tcp", "ports": ["8000", str(READY_PORT)]}]
         assert firewall["targetTags"] == only(ran, "TpuQueuedResource").inputs["tags"]
 
     def test_ssh_is_let_in_only_where_asked_and_only_from_the_proxy(self) -> None:
@@ -268,23 +271,22 @@ class TestTheGateway:
         assert gateway_template(shipped("v6e4"))["serviceAccount"].startswith("gemma4-v6e4-gate@")
         assert grants_of(shipped("v6e4"), "gemma4-v6e4-gate") == []
 
-    def test_one_instance_is_kept_and_takes_more_than_nginx_lets_through(self) -> None:
+    def test_one_instance_is_kept_and_several_may_run(self) -> None:
         template = gateway_template(shipped("v6e4"))
-        assert template["scaling"] == {"minInstanceCount": 1, "maxInstanceCount": 1}
-        (limit,) = re.findall(r"limit_conn in_flight (\d+);", configuration(shipped("v6e4")))
-        assert template["maxInstanceRequestConcurrency"] > int(limit)
+        assert template["scaling"] == {"minInstanceCount": 1, "maxInstanceCount": MOST_INSTANCES}
+        assert template["maxInstanceRequestConcurrency"] == MOST_CONCURRENCY
         assert template["timeout"] == "3600s"
 
     def test_it_pulls_through_our_repository_or_from_docker_hub_where_that_is_none(self) -> None:
         (container,) = gateway_template(shipped("v6e4"))["containers"]
-        assert container["image"].startswith(f"us-east5-docker.pkg.dev/{PROJECT}/gemma4-v6e4/nginxinc/")
+        assert container["image"].startswith(f"us-east5-docker.pkg.dev/{PROJECT}/gemma4-v6e4/library/haproxy")
         (container,) = gateway_template(run(images={"mode": "build"}))["containers"]
-        assert container["image"].startswith("docker.io/nginxinc/nginx-unprivileged")
+        assert container["image"].startswith("docker.io/library/haproxy")
 
-    def test_a_slice_without_an_address_is_left_out_of_balancing(self) -> None:
+    def test_it_knows_every_member_by_its_name_and_none_by_an_address(self) -> None:
         text = configuration(run(**TWO))
-        assert text.count("server 10.8.0.66:8000") == 3  # balanced, asked again and probed
-        assert "location /slices/green/" in text
+        assert "server green-a green-a.gemma4-v6e4.internal:8000" in text
+        assert "10.8.0" not in text
 
     def test_nobody_but_the_invoker_and_the_members_may_call(self) -> None:
         ran = run(access={"invokers": ["group:ml@example.com"]})
@@ -298,7 +300,7 @@ class TestTheGateway:
 def configuration(ran: Run) -> str:
     (container,) = gateway_template(ran)["containers"]
     (variable,) = container["envs"]
-    assert variable["name"] == "NGINX_CONF"
+    assert variable["name"] == "HAPROXY_CFG"
     return str(variable["value"])
 
 
@@ -332,12 +334,15 @@ class TestAChange:
         names = {item.name for item in ran.resources if blue.urn in item.depends_on}
         assert names == {"rollout-green-spec"}, "a first slice that fails its check must hold up nothing else"
 
-    def test_a_further_slice_touches_the_gateway_and_leaves_the_first_alone(self) -> None:
-        before, after = shipped("v6e4"), run(**TWO)
-        assert {name for name, _ in touched(before, after) if "-green" not in name} == {
-            "gateway-service",
-            "gateway-watch",
-        }
+    @pytest.mark.parametrize(
+        "change", [TWO, {"tpu": {"slices": ["green"]}}, {"paused": True}], ids=["further", "renamed", "paused"]
+    )
+    def test_of_the_slices_leaves_the_gateway_alone(self, change: dict[str, Any]) -> None:
+        before, after = shipped("v6e4"), run(**change)
+        assert not any(name.startswith("gateway") for name, _ in touched(before, after) | touched(after, before))
+
+    def test_of_the_slices_leaves_the_first_alone(self) -> None:
+        assert {name for name, _ in touched(shipped("v6e4"), run(**TWO)) if "-green" not in name} == set()
 
 
 def touched(before: Run, after: Run) -> set[tuple[str, str]]:
@@ -365,8 +370,8 @@ class TestSlices:
     def test_a_check_asks_its_slice_by_name_and_skips_one_that_waits(self) -> None:
         ran = run(**TWO)
         blue, green = only(ran, "ServingCheck", "blue").inputs, only(ran, "ServingCheck", "green").inputs
-        assert (blue["path"], blue["skipped"]) == ("/slices/blue", "")
-        assert (green["path"], bool(green["skipped"])) == ("/slices/green", True)
+        assert (blue["path"], blue["skipped"]) == ("/members/blue", "")
+        assert (green["path"], bool(green["skipped"])) == ("/members/green", True)
         assert blue["generation"] == "1234567890"
 
     def test_each_slice_writes_its_log_where_its_check_reads_it(self) -> None:
@@ -398,10 +403,3 @@ class TestAPausedStack:
         assert {name.split("-")[0] for name in gone} == {"slice", "rollout"}
         assert {"gateway-service", "weights-bucket", "slice-network-subnet"} <= kept
         assert not any("blue" in name for name in kept)
-
-    def test_has_a_gateway_that_knows_the_slice_and_sends_it_nothing(self) -> None:
-        service = only(run(paused=True), "Service", "gateway")
-        (container,) = service.inputs["template"]["containers"]
-        (configuration,) = [one["value"] for one in container["envs"]]
-        assert "10.8.0.66" not in configuration
-        assert "/slices/blue" in configuration

@@ -31,5 +31,5 @@ def google() -> Iterator[FakeGoogle]:
 def server() -> Iterator[FakeVllm]:
     """Answers as a service and, behind the gateway, as any slice."""
     with FakeVllm() as fake:
-        fake.prefixes = ("", "/slices/blue", "/slices/green")
+        fake.prefixes = ("", "/members/blue", "/members/green")
         yield fake

@@ -59,12 +59,12 @@ def test_a_gateway_that_did_not_come_up_is_tried_again_with_nothing_changed(
     stack: Engine, google: FakeGoogle, server: FakeVllm
 ) -> None:
     serve(server, google, stack)
-    google.run.fail_next_revision(log=["nginx: [emerg] host not found in upstream"])
+    google.run.fail_next_revision(log=["[ALERT] config : parsing"])
     failed = stack.up(check=False)
     assert failed.code != 0
     (said,) = failed.errors
     assert "did not come up" in said
-    assert "nginx: [emerg] host not found" in failed.output
+    assert "[ALERT] config : parsing" in failed.output
     stack.up()
     (revisions,) = google.run.revisions.values()
     assert len(revisions) == 2

@@ -1,4 +1,4 @@
-"""A real nginx on the rendered configuration, started as its container starts it."""
+"""A real HAProxy on the rendered configuration, started as its container starts it, with a DNS server of its own."""
 
 from __future__ import annotations
 
@@ -13,67 +13,81 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from infra.planning.gateway.nginx import ENV_NAME, VPC_PATIENCE_S, launch_script, render_nginx
-from tests.fakes.slices import PATIENCE_S
+from infra.planning.gateway.container import ENV_NAME, launch_script
+from infra.planning.gateway.haproxy import ALIVE_PATH, render_haproxy
+from infra.planning.gateway.members import PLACEHOLDER, GatewayMember
+from tests.fakes.dns_zone import FakeZone
+from tests.fakes.members import PATIENCE_S
 
 Body = dict[str, Any] | bytes | Iterable[bytes] | None
 """A dictionary is sent as JSON, the rest as it is."""
 PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"))  # Debian's is not on every PATH
-OLDEST = (1, 19, 5)
-NGINX = shutil.which("nginx", path=PATH)
+OLDEST = (2, 6)
+HAPROXY = shutil.which("haproxy", path=PATH)
+DOMAIN = "gemma4-test.internal"
 
 
 @functools.cache
 def missing() -> str:
     """Why the gateway cannot run here; empty where it can."""
-    if not NGINX:
-        return "nginx is not installed (Debian, Ubuntu: apt-get install nginx)"
-    answer = subprocess.run([NGINX, "-v"], capture_output=True, text=True, check=False).stderr
-    version = re.search(r"nginx/(\d+)\.(\d+)\.(\d+)", answer)
+    if not HAPROXY:
+        return "HAProxy is not installed (Debian, Ubuntu: apt-get install haproxy)"
+    answer = subprocess.run([HAPROXY, "-v"], capture_output=True, text=True, check=False).stdout
+    version = re.search(r"version (\d+)\.(\d+)", answer)
     if not version or tuple(map(int, version.groups())) < OLDEST:
-        return f"{answer.strip() or NGINX} is older than {'.'.join(map(str, OLDEST))}, the first that knows -e"
+        return f"{answer.strip() or HAPROXY} is older than {'.'.join(map(str, OLDEST))}, the first that the gateway runs on"
     try:
         socket.create_server(("127.0.0.2", 0)).close()
     except OSError:
-        return "this system has 127.0.0.1 only; the slices need addresses of their own"
+        return "this system has 127.0.0.1 only; the members need addresses of their own"
     return ""
 
 
 class Gateway:
-    """nginx as the container starts it. `slices` maps names to addresses."""
+    """HAProxy as the container starts it, before `members`. Every name has its record from the start, as in a stack: an
+    address of `addresses`, by host, or the placeholder. `settings` are further ones of the configuration."""
 
     def __init__(
         self,
-        slices: Mapping[str, str],
-        server_port: int,
+        members: Sequence[GatewayMember],
+        addresses: Mapping[str, str],
+        ready_port: int,
         *,
-        in_flight_limit: int = 64,
-        patience_s: int = VPC_PATIENCE_S,
+        requests_each: int = 64,
+        awaits: str = ALIVE_PATH,
+        **settings: Any,
     ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="gateway-"))
-        self.folder.chmod(0o755)  # nginx started as root works as another user
-        for _ in range(3):  # somebody may take the port before nginx does
+        self._forgotten = 0
+        hosts = {member.host for member in members}
+        self.zone = FakeZone({f"{host}.{DOMAIN}": addresses.get(host, PLACEHOLDER) for host in hosts})
+        for _ in range(3):  # somebody may take the port before HAProxy does
             self.port = free_port()
-            scratch = str(self.folder)
-            text = render_nginx(
+            configuration = render_haproxy(
                 project="my-project",
-                slices=slices,
-                in_flight_limit=in_flight_limit,
-                server_port=server_port,
+                domain=DOMAIN,
+                members=members,
+                requests_each=requests_each,
                 port=self.port,
-                scratch=scratch,
+                ready_port=ready_port,
+                nameserver=self.zone.address,
+                **settings,
             )
-            self.process = launch(text, scratch, patience_s)
-            if self._starts():
+            self.process = launch(configuration, self.folder)
+            if self._starts(awaits):
                 return
         errors = (self.folder / "stderr").read_text()
         self.close()
-        raise RuntimeError(f"nginx did not start:\n{errors}")
+        raise RuntimeError(f"HAProxy did not start:\n{errors}")
+
+    def resolve(self, host: str, address: str = PLACEHOLDER) -> None:
+        """Let the record of a machine hold another address."""
+        self.zone.records[f"{host}.{DOMAIN}"] = address
 
     def request(
         self, method: str, target: str, body: Body = None, headers: Mapping[str, str] | None = None
@@ -83,6 +97,10 @@ class Gateway:
             data = answer.read()
         is_json = answer.headers.get("Content-Type", "").startswith("application/json") and data
         return answer, json.loads(data) if is_json else data
+
+    def status(self, target: str, method: str = "GET") -> int:
+        """The status of an answer alone."""
+        return self.request(method, target, {} if method == "POST" else None)[0].status
 
     @contextmanager
     def open(
@@ -99,8 +117,15 @@ class Gateway:
             connection.close()
 
     def log(self) -> list[dict[str, Any]]:
-        """The access log."""
-        return [json.loads(line) for line in (self.folder / "stdout").read_text().splitlines()]
+        """The access log since `forget_log`."""
+        return [json.loads(line) for line in self._lines()[self._forgotten :]]
+
+    def forget_log(self) -> None:
+        """Leave what has been logged so far, and is JSON, out of `log`."""
+        self._forgotten += len(self.log())
+
+    def _lines(self) -> list[str]:
+        return [line for line in (self.folder / "stdout").read_text().splitlines(keepends=True) if line.endswith("\n")]
 
     def listens(self) -> bool:
         """Whether a new connection is accepted."""
@@ -114,31 +139,40 @@ class Gateway:
         with suppress(ProcessLookupError):  # it may have ended
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+        self.zone.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _starts(self) -> bool:
-        """Waits until it answers: a signal that comes before nginx has its workers is lost."""
-        listening = self.folder / "nginx.pid"  # not a connection: one to a free port may find itself at the other end
+    def _starts(self, awaited: str) -> bool:
         deadline = time.monotonic() + PATIENCE_S
-        while not listening.exists():
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                return False
-            time.sleep(0.002)
-        return self.request("GET", "/gateway/up")[0].status == 200
+        while self.process.poll() is None and time.monotonic() < deadline:
+            with suppress(ConnectionError):
+                if self.status(awaited) == 200:
+                    return True
+            time.sleep(0.01)
+        return False
 
 
-def launch(configuration: str, scratch: str, patience_s: int = VPC_PATIENCE_S) -> subprocess.Popen[bytes]:
-    """The container's command, in a process group of its own; output goes to files in `scratch`."""
+def launch(configuration: str, folder: Path) -> subprocess.Popen[bytes]:
+    """The container's command, in a process group of its own; output goes to files in `folder`."""
     environment = {"PATH": PATH, ENV_NAME: configuration}
-    with open(f"{scratch}/stdout", "ab") as stdout, open(f"{scratch}/stderr", "ab") as stderr:
+    with open(folder / "stdout", "ab") as stdout, open(folder / "stderr", "ab") as stderr:
         return subprocess.Popen(
-            ["sh", "-c", launch_script(scratch, patience_s=patience_s)],
+            ["sh", "-c", launch_script()],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=stderr,
             start_new_session=True,
         )
+
+
+def until(condition: Callable[[], object], *, within_s: float = PATIENCE_S) -> float:
+    """Wait until `condition` holds; return the seconds that it took."""
+    began = time.monotonic()
+    while not condition():
+        assert time.monotonic() < began + within_s, f"not within {within_s} s"
+        time.sleep(0.005)
+    return time.monotonic() - began
 
 
 def free_port() -> int:

@@ -96,7 +96,7 @@ class OperatedStack:
             "scaling": {"minInstanceCount": kept, "maxInstanceCount": most},
             "nodeSelector": {"accelerator": "nvidia-l4"},
         }
-        own = own if self.name == "l4" else {"containers": [{"image": "nginx"}], "scaling": {"minInstanceCount": 1}}
+        own = own if self.name == "l4" else {"containers": [{"image": "haproxy"}], "scaling": {"minInstanceCount": 1}}
         parent = f"projects/{self.google.project}/locations/{plan.region}"
         name = f"{parent}/services/{plan.names.prefix}"
         body = {"template": {**own, **(template or {})}}

@@ -91,7 +91,7 @@ class FakeVllm:
         self.says: Callable[[Any], Mapping[str, Any] | None] = lambda _: None
         """What an answer's message holds, by the body of its request; None: what the mode says."""
         self.prefixes: tuple[str, ...] = ("",)
-        """Path prefixes that are answered, e.g. /slices/blue."""
+        """Path prefixes that are answered, e.g. /members/blue."""
         self._lock = threading.Lock()
         self._dead = False
         self._server = server_at(port, self._receive)

@@ -594,10 +594,10 @@ SETTINGS: Mapping[str, tuple[Case, ...]] = {
             pair=ON_TPU,
         ),
         written(
-            "more slices than the gateway can fill",
+            "more requests at once than a slice is sent",
             0,
             ("scaling.concurrency",),
-            "gemma4:tpu: {slices: [blue, green, red, white]}",
+            "gemma4:serving: {maxNumSeqs: 1200}",
             pair=ON_TPU,
         ),
         written(
@@ -612,8 +612,8 @@ SETTINGS: Mapping[str, tuple[Case, ...]] = {
             0,
             ("scaling.concurrency",),
             """
-            gemma4:tpu: {slices: [blue, green]}
-            gemma4:scaling: {concurrency: 600}
+            gemma4:tpu: {slices: [blue, green, red, white, teal]}
+            gemma4:scaling: {concurrency: 1000}
             """,
             pair=ON_TPU,
         ),

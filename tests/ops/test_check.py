@@ -127,7 +127,7 @@ class TestSlices:
         answer = gemma4("check", "v6e4", "--json")
         assert [(one["name"], one["passed"]) for one in answer.data["servers"]] == [("blue", True), ("green", True)]
         assert [one["url"] for one in answer.data["servers"]] == [
-            f"{v6e4.server.url}/slices/{name}" for name in ("blue", "green")
+            f"{v6e4.server.url}/members/{name}" for name in ("blue", "green")
         ]
 
     def test_of_which_one_is_named_are_left_alone_but_that_one(self, v6e4: OperatedStack, gemma4: Command) -> None:

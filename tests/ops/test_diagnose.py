@@ -237,7 +237,9 @@ class TestSlices:
         self, capsys: Capture, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         refused = SupervisorReport(unreadable="your account may not read guest attributes")
-        well = SliceStatus("blue", BLUE, queue="ACTIVE", node="READY", supervisor=refused, serving=True, next=NOTHING)
+        well = SliceStatus(
+            "blue", BLUE, "blue", queue="ACTIVE", node="READY", supervisor=refused, serving=True, next=NOTHING
+        )
         monkeypatch.setattr(slice_look, "slice_statuses", lambda *_: [well])
         assert troubles(answer(capsys, "diagnose", "v6e4", code=1))["report of slice blue"] == refused.unreadable
 

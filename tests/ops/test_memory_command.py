@@ -120,8 +120,8 @@ class TestTheLog:
 
 class TestSeveralServers:
     def test_one_that_does_not_answer_is_said_and_the_others_are_shown(self, server: FakeVllm) -> None:
-        server.prefixes = ("/slices/blue",)
-        two = (Member("blue", "/slices/blue"), Member("green", "/slices/green"))
+        server.prefixes = ("/members/blue",)
+        two = (Member("blue", "/members/blue"), Member("green", "/members/green"))
         blue, green = memory_of(Endpoint(server.url, two, planned=PLANNED)).members
         assert blue.tokens_inside
         assert "404" in green.error

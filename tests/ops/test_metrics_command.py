@@ -57,13 +57,13 @@ def two_slices() -> tuple[ExitStack, FakeVllm, FakeMetrics]:
     stack = ExitStack()
     fake = stack.enter_context(FakeVllm())
     green = FakeMetrics()
-    fake.prefixes = ("/slices/blue", "/slices/green")
-    fake.metrics_by_prefix["/slices/green"] = green
+    fake.prefixes = ("/members/blue", "/members/green")
+    fake.metrics_by_prefix["/members/green"] = green
     return stack, fake, green
 
 
 def of_slices(fake: FakeVllm) -> Endpoint:
-    return Endpoint(fake.url, tuple(Member(name, f"/slices/{name}") for name in ("blue", "green")))
+    return Endpoint(fake.url, tuple(Member(name, f"/members/{name}") for name in ("blue", "green")))
 
 
 def of(fake: FakeVllm) -> Endpoint:
@@ -154,7 +154,7 @@ class TestSeveralSlices:
         stack, fake, _ = two_slices()
         with stack:
             fake.metrics.running = 2
-            fake.prefixes = ("/slices/blue",)  # the other path is not found
+            fake.prefixes = ("/members/blue",)  # the other path is not found
             answer = once(of_slices(fake), clock)
         blue, green = answer.members
         assert blue.load

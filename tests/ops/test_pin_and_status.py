@@ -146,12 +146,12 @@ class TestStatus:
     CHECK: ClassVar[dict[str, Any]] = {
         "type": "pulumi-python:dynamic/gemma4:ServingCheck",
         "urn": "urn:pulumi:l4::gemma4::a$b::serving-check",
-        "outputs": {"url": "https://x", "path": "/slices/blue", "expected": {"spec_hash": "spec-1"}, "result": RESULT},
+        "outputs": {"url": "https://x", "path": "/members/blue", "expected": {"spec_hash": "spec-1"}, "result": RESULT},
     }
 
     def test_checks_are_found_in_the_state(self) -> None:
         state = {"deployment": {"resources": [{"type": "gcp:storage/bucket:Bucket"}, self.CHECK]}}
-        expected = CheckRecord("serving-check", "https://x/slices/blue", "spec-1", "", self.RESULT)
+        expected = CheckRecord("serving-check", "https://x/members/blue", "spec-1", "", self.RESULT)
         assert state_in(state).checks == (expected,)
 
     def test_an_empty_state_has_none(self) -> None:

@@ -15,6 +15,7 @@ from infra.google.times import moment
 from infra.planning.platforms.registry import PLATFORMS
 from tests.fakes.google.client import session
 from tests.fakes.google.queued_slice import queue_slice
+from tests.fakes.member_records import make_member_zone, route_to_machine, write_member_record
 from tests.fakes.operated_stack import RESULT, OperatedStack, operated_stack
 from tests.fakes.vllm import FakeVllm
 from tests.projects import Answer, Capture, Command, command
@@ -35,6 +36,7 @@ def l4(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OperatedStac
 def v6e4(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OperatedStack]:
     with operated_stack(tmp_path, monkeypatch, "v6e4", {"tpu": {"slices": ["blue", "green"]}}) as stack:
         stack.google.tpu.configure(pace=None, deletion_looks=0)
+        make_member_zone(stack.google, stack.plan.names)
         stack.updated_at = moment(time.time() - 3600)
         stack.run_service()
         stack.deploy()
@@ -213,6 +215,78 @@ class TestSlices:
         assert "ACTIVE, machine READY, serving spec-" in lines[blue]
         assert "left." in " ".join(lines[blue : blue + 3])
 
+    def test_that_serve_and_that_the_gateway_does_not_find_do_not_serve(
+        self, v6e4: OperatedStack, gemma4: Command
+    ) -> None:
+        names = v6e4.plan.names
+        for name in ("blue", "green"):
+            grant(v6e4, name)
+        write_member_record(v6e4.google, names, "green")
+        answer = gemma4("status", "v6e4", "--json")
+        blue, green = answer.data["slices"]
+        assert (answer.code, blue["serving"], green["serving"]) == (1, True, False)
+        assert (blue["unrouted"], green["unrouted"]) == ("", "its record names no machine")
+        assert answer.data["next"].startswith(
+            "green: it serves, and no request reaches it: its record names no machine"
+        )
+        write_member_record(v6e4.google, names, "green", "10.8.0.99")
+        assert "its record names 10.8.0.99, another machine" in gemma4("status", "v6e4", "--json").data["next"]
+
+    def test_whose_records_nobody_may_read_are_taken_by_their_own_word(
+        self, v6e4: OperatedStack, gemma4: Command
+    ) -> None:
+        for name in ("blue", "green"):
+            grant(v6e4, name)
+        v6e4.google.dns.deny("dns.resourceRecordSets.list")
+        answer = gemma4("status", "v6e4", "--json")
+        assert (answer.code, answer.data["serving"]) == (0, True)
+        (gap,) = [one for one in answer.data["gaps"] if "which machines the gateway finds" in one]
+        assert "dns.resourceRecordSets.list" in gap
+
+    def test_that_do_not_let_requests_in_do_not_serve(self, v6e4: OperatedStack, gemma4: Command) -> None:
+        for name in ("blue", "green"):
+            grant(v6e4, name, ready=["blue"])
+        data = gemma4("status", "v6e4", "--json").data
+        assert [one["unrouted"] for one in data["slices"]] == ["", "its supervisor does not let requests in"]
+
+    def test_without_a_zone_are_found_by_no_gateway(self, v6e4: OperatedStack, gemma4: Command) -> None:
+        for name in ("blue", "green"):
+            grant(v6e4, name)
+        v6e4.google.dns.resources.clear()
+        assert "no private zone" in gemma4("status", "v6e4", "--json").data["next"]
+
+    def test_of_which_one_is_gone_leave_a_record_that_is_said(self, v6e4: OperatedStack, gemma4: Command) -> None:
+        for name in ("blue", "green"):
+            grant(v6e4, name)
+        write_member_record(v6e4.google, v6e4.plan.names, "red", "10.8.0.99")
+        answer = gemma4("status", "v6e4", "--json")
+        (remark,) = [one for one in answer.data["remarks"] if "record" in one]
+        assert answer.code == 0
+        assert "the record red names 10.8.0.99, where no machine of the stack is" in remark
+        assert "the next red writes its own address" in remark
+
+    def test_that_were_granted_after_the_last_up_are_said_to_serve_by_themselves(
+        self, v6e4: OperatedStack, gemma4: Command
+    ) -> None:
+        for name in ("blue", "green"):
+            grant(v6e4, name)
+        node = v6e4.google.tpu.nodes[node_name(v6e4, "blue")]
+        node["createTime"] = moment(time.time() - 7200)  # the last `up` was an hour ago
+        answer = gemma4("status", "v6e4", "--json")
+        assert [one["late"] for one in answer.data["slices"]] == [False, True]
+        assert answer.data["remarks"] == ["green was granted after the last `up`, and serves by itself"]
+        assert answer.data["serving"] is True
+
+    def test_that_are_being_renewed_count_once_and_show_both(self, v6e4: OperatedStack, gemma4: Command) -> None:
+        for name in ("blue-a", "green-a"):
+            grant(v6e4, name)
+        queue(v6e4, "blue-b")
+        answer = gemma4("status", "v6e4", "--json")
+        assert (answer.code, answer.data["summary"]) == (0, "v6e4 serves as planned with 2 slices")
+        assert [one["host"] for one in answer.data["slices"]] == ["blue-a", "blue-b", "green-a"]
+        assert [one["follows"] for one in answer.data["slices"]] == ["", "blue-a", ""]
+        assert answer.data["next"] == "blue-b: it waits for capacity, to follow blue-a, which serves on"
+
     def test_of_which_one_waits_do_not_serve_as_planned(self, v6e4: OperatedStack, gemma4: Command) -> None:
         grant(v6e4, "blue")
         queue(v6e4, "green")
@@ -284,14 +358,15 @@ def node_name(stack: OperatedStack, name: str) -> str:
 
 def queue(stack: OperatedStack, name: str) -> str:
     """Ask for a slice as the program would; return the full name of its queued resource."""
-    labels = {**stack.plan.labels, "slice": name}
+    labels = {**stack.plan.labels, "slice": name.partition("-")[0]}
     full = queue_slice(session(stack.google), stack.plan.names.member(name), labels=labels)
     stack.google.tpu.advance(full, to="WAITING_FOR_RESOURCES")
     return full
 
 
-def grant(stack: OperatedStack, name: str) -> None:
+def grant(stack: OperatedStack, name: str, **more: Any) -> None:
     """Let a slice come up and its supervisor report that it serves what is planned."""
     stack.google.tpu.advance(queue(stack, name), to="ACTIVE")
-    said = {"stage": "serving", "running": stack.plan.command.spec_hash, "at": moment(time.time() - 20)}
+    said = {"stage": "serving", "running": stack.plan.command.spec_hash, "at": moment(time.time() - 20)} | more
     stack.google.tpu.set_guest_attributes(stack.plan.names.member(name), {"gemma4/status": json.dumps(said)})
+    route_to_machine(stack.google, stack.plan.names, name)

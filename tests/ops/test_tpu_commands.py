@@ -23,6 +23,7 @@ from infra.planning.platforms.tpu.slices import SlicesPlan
 from tests.fakes.google import FakeGoogle
 from tests.fakes.google.client import FakeTime, session
 from tests.fakes.google.queued_slice import queue_slice
+from tests.fakes.member_records import make_member_zone, route_to_machine
 from tests.projects import assert_has_its_form
 
 ZONE = "us-east5-a"
@@ -48,6 +49,7 @@ def _project(fake: FakeGoogle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         (tmp_path / f"Pulumi.{stack}.yaml").write_text(yaml.safe_dump({"config": config}))
     (tmp_path / "Pulumi.yaml").write_text("name: gemma4\nruntime: python\n")
     monkeypatch.chdir(tmp_path)
+    make_member_zone(fake, plan().names)
 
 
 def queue(
@@ -619,6 +621,7 @@ def report(fake: FakeGoogle, *, name: str = BLUE, ago_s: float = 0, **fields: An
     at = datetime.fromtimestamp(now() - ago_s, UTC).isoformat()
     said = {"schema": 1, "at": at, "stage": "serving", "running": spec_hash(), "errors": [], **fields}
     fake.tpu.set_guest_attributes(name, {"gemma4/status": json.dumps(said)})
+    route_to_machine(fake, plan().names, name.removeprefix("gemma4-v6e4-"))
 
 
 def ends_in(fake: FakeGoogle, seconds: float) -> None:

@@ -264,13 +264,13 @@ class TestWhatAGatewayTakesFromScaling:
     def test_requests_in_flight_for_a_slice_and_the_longest_of_them(self) -> None:
         one = plan(MOE, scaling__concurrency=40, scaling__requestTimeout="10m", tpu__slices=["blue", "green"])
         assert isinstance(one.deployment, SlicesPlan)
-        assert one.deployment.gateway.in_flight_limit == 80
+        assert one.deployment.gateway.requests_each == 40
         assert one.deployment.gateway.request_timeout_s == 600
 
     def test_the_default_is_what_the_reference_says(self) -> None:
         one = plan(MOE)
         assert isinstance(one.deployment, SlicesPlan)
-        assert one.deployment.gateway.in_flight_limit == 512
+        assert one.deployment.gateway.requests_each == 512
         meaning = dict(known_paths())["scaling.concurrency"].description
         assert "512" in meaning
 

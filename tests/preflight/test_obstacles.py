@@ -224,9 +224,9 @@ def image_that_does_not_exist(project: ReadyProject, tools: set[str]) -> None:
     project.settings["images"] = {"serving": "vllm/vllm-openai:v9.9.9"}
 
 
-@obstacle("v6e4", "image-gateway", "nginxinc/nginx-unprivileged", "gemma4 pin gateway")
+@obstacle("v6e4", "image-gateway", "haproxy", "gemma4 pin gateway")
 def gateway_image_is_gone(project: ReadyProject, tools: set[str]) -> None:
-    gone = [name for name in project.registry.images if name.startswith("nginxinc/")]
+    gone = [name for name in project.registry.images if name.startswith("library/haproxy")]
     project.registry.images = {name: one for name, one in project.registry.images.items() if name not in gone}
 
 

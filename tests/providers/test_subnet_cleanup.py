@@ -135,7 +135,7 @@ class TestTheResource:
         fake.fault("GET", "/services/gateway", status=503)
         with pytest.raises(Exception, match=rf"^{key} cannot change.*pulumi destroy"):
             provider.diff("", held, {**held, **change})
-        service = {"template": {"containers": [{"image": "nginx"}]}}
+        service = {"template": {"containers": [{"image": "haproxy"}]}}
         place = "projects/demo-project/locations/us-east5/services"
         session(fake).post(Api.CLOUD_RUN, place, service, serviceId="gateway")
         with pytest.raises(Exception, match=rf"^{key} cannot change.*pulumi destroy"):

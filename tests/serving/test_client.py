@@ -19,7 +19,7 @@ from tests.fakes.vllm import CLOUD_RUN_403, FakeVllm
 HELLO = ChatRequest("gemma", user_message("Hello"), 8)
 NO_SLICE = {
     "error": {
-        "message": "no slice answered: none is up, or the one at work on this request stopped; safe to retry",
+        "message": "no member answered: none is ready, or none had room in time; safe to retry",
         "type": "ServiceUnavailableError",
         "param": None,
         "code": 503,
@@ -66,8 +66,8 @@ class TestQuestions:
         assert answer.prompt_tokens > 0
 
     def test_a_prefix_selects_one_slice_behind_a_gateway(self, server: FakeVllm) -> None:
-        server.prefixes = ("/slices/blue",)
-        ServingClient(server.url, prefix="/slices/blue").health()
+        server.prefixes = ("/members/blue",)
+        ServingClient(server.url, prefix="/members/blue").health()
         assert server.sent("/health") == [None]
 
     def test_fields_that_were_not_given_are_left_to_the_server(self) -> None:
@@ -132,7 +132,7 @@ class TestRefusals:
                 FailureKind.BUSY,
                 "too many requests in flight.",
             ),
-            (503, NO_SLICE, FailureKind.UNAVAILABLE, "no slice answered"),
+            (503, NO_SLICE, FailureKind.UNAVAILABLE, "no member answered"),
             (503, b"Service Unavailable", FailureKind.UNAVAILABLE, "its container has exited"),
             (500, {"error": {"message": "EngineCore encountered an issue."}}, FailureKind.ENGINE_DEAD, "EngineCore"),
             (500, {"error": {"message": "Failed to apply prompt"}}, FailureKind.FAILED, "Failed to apply prompt."),

@@ -8,6 +8,8 @@ is not this machine's is answered with 404: an address that was given to another
 from __future__ import annotations
 
 import json
+import os
+import socket
 import socketserver
 import threading
 import time
@@ -19,7 +21,7 @@ from containers.shared.web import reason_of
 
 from .log import Log
 from .machine_status import MachineStatus
-from .supervisor_settings import SupervisorSettings
+from .supervisor_settings import PREFIX, SupervisorSettings
 
 READY, ALIVE = "/ready/", "/alive"
 CALLER_S = 5.0
@@ -115,17 +117,21 @@ class Readiness:
 
 
 class ReadinessServer(threading.Thread):
-    """Listens for ever; a port that cannot be had is tried for again."""
+    """Listens for ever; a port that cannot be had is tried for again.
+
+    A new version of this program takes the socket over, so callers of that moment wait for its answer and are not refused.
+    """
 
     def __init__(self, settings: SupervisorSettings, status: MachineStatus, readiness: Readiness) -> None:
         super().__init__(name="readiness", daemon=True)
-        self._place = (settings.ready_address, settings.ready_port)
+        self._place, self._inherited = (settings.ready_address, settings.ready_port), settings.ready_fd
         self._retry_s, self._status, self._readiness = settings.retry_s, status, readiness
 
     def run(self) -> None:
         while True:
             try:
-                with _Server(self._place, self._readiness) as server:
+                with _Server(self._place, self._inherited, self._readiness) as server:
+                    os.environ[f"{PREFIX}READY_FD"] = str(server.fileno())
                     self._status.clear("ready")
                     server.serve_forever()
             except OSError as error:
@@ -133,6 +139,7 @@ class ReadinessServer(threading.Thread):
                     f"Port {self._place[1]} cannot be listened on: {reason_of(error)}. No gateway sends requests here."
                 )
                 self._status.trouble("ready", text)
+                self._inherited = -1
                 time.sleep(self._retry_s)
 
 
@@ -143,9 +150,13 @@ class _Server(socketserver.ThreadingTCPServer):
     block_on_close = False
     request_queue_size = 64
 
-    def __init__(self, place: tuple[str, int], readiness: Readiness) -> None:
+    def __init__(self, place: tuple[str, int], inherited: int, readiness: Readiness) -> None:
         self.readiness = readiness
-        super().__init__(place, _Handler)
+        super().__init__(place, _Handler, bind_and_activate=inherited < 0)
+        if inherited >= 0:
+            self.socket.close()
+            self.socket = socket.socket(fileno=inherited)
+        self.socket.set_inheritable(True)  # to the program that replaces this one, not to commands that it runs
 
     def handle_error(self, *_: object) -> None:
         """Say nothing: callers may end a connection at any moment."""

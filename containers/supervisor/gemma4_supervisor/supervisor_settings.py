@@ -33,6 +33,8 @@ class SupervisorSettings:
     ready_address: str = ""
     ready_port: int = 8090
     """Where gateways ask which servers take requests; on every address of the machine where the address is blank."""
+    ready_fd: int = -1
+    """The socket that listens there, where the process was another version of this program before."""
 
     watch_s: float = 60
     """How long one request to the metadata server waits for a change; the client waits ten seconds more."""

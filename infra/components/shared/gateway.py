@@ -1,12 +1,13 @@
-"""The stable, private address of a stack's TPU slices: nginx on Cloud Run, with a foot in the VPC.
+"""The stable, private address of a stack's machines: HAProxy on Cloud Run, with a foot in the VPC.
 
-Its account has no role at all. Callers need `run.invoker`, and nothing here grants it to the public. Nothing in it
-follows from a flag of the server, so that changing one leaves it alone.
+Its account has no role at all. Callers need `run.invoker`, and nothing here grants it to the public. It knows every server
+that there may be by its name in the stack's private zone and none by its address, and nothing in it follows from a flag of
+the server: a changed flag, and a machine that comes, goes or is renewed, leave it alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pulumi
@@ -27,13 +28,12 @@ from pulumi_gcp.cloudrunv2 import (
 from infra.components.shared.network import Network
 from infra.components.shared.private_service import PrivateServiceArgs, callers, private_service
 from infra.planning.gateway.limits import GatewayPlan
-from infra.planning.gateway.nginx import render_nginx
 from infra.planning.plan import Plan
 
 
 @dataclass(frozen=True)
 class GatewayArgs:
-    """`addresses` by slice; a blank one is left out."""
+    """What the service is made of. No machine is: it stands before the first one does."""
 
     plan: Plan
     gateway: GatewayPlan
@@ -41,7 +41,6 @@ class GatewayArgs:
     """Its own, without any role."""
     invoker: gcp.serviceaccount.Account
     network: Network
-    addresses: Mapping[str, pulumi.Output[str]]
     ready: Sequence[pulumi.Resource]
 
 
@@ -55,20 +54,12 @@ class Gateway(pulumi.ComponentResource):
     def __init__(self, name: str, args: GatewayArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gemma4:components:Gateway", name, {}, opts)
         plan, gateway, probe = args.plan, args.gateway, args.gateway.probe
-        configuration = pulumi.Output.all(**args.addresses).apply(
-            lambda addresses: render_nginx(
-                project=plan.names.project,
-                slices=addresses,
-                in_flight_limit=gateway.in_flight_limit,
-                request_timeout_s=gateway.request_timeout_s,
-            )
-        )
         container = ServiceTemplateContainerArgs(
-            name="nginx",
+            name="haproxy",
             image=plan.images["gateway"].pull,
             commands=[gateway.command[0]],
             args=list(gateway.command[1:]),
-            envs=[ServiceTemplateContainerEnvArgs(name=gateway.env_name, value=configuration)],
+            envs=[ServiceTemplateContainerEnvArgs(name=gateway.env_name, value=gateway.configuration(plan.names))],
             ports=ServiceTemplateContainerPortsArgs(name="http1", container_port=gateway.port),
             resources=ServiceTemplateContainerResourcesArgs(
                 limits={"cpu": str(gateway.cpu), "memory": f"{gateway.memory_mib}Mi"},
@@ -97,7 +88,7 @@ class Gateway(pulumi.ComponentResource):
             containers=[container],
             vpc_access=ServiceTemplateVpcAccessArgs(egress="ALL_TRAFFIC", network_interfaces=[interface]),
         )
-        description = f"gemma4 stack {plan.stack}: gateway of the TPU slices"
+        description = f"gemma4 stack {plan.stack}: gateway"
         service = PrivateServiceArgs(plan, args.invoker, description, template, args.ready)
         self.service = private_service(self, name, service)
         self.callable = callers(self, name, service, self.service)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pulumi
-
 from infra.components.shared.foundation import Foundation, FoundationArgs, Secrets
 from infra.components.shared.gateway import Gateway, GatewayArgs
 from infra.components.shared.images import Images, ImagesArgs
@@ -16,7 +14,7 @@ from infra.components.shared.rollout import Rollout, RolloutArgs
 from infra.components.shared.stack_outputs import Outputs, stack_outputs
 from infra.components.shared.weights import Weights, WeightsArgs
 from infra.components.tpu.tpu_slice import TpuSlice, TpuSliceArgs
-from infra.planning.gateway.members import gateway_members
+from infra.planning.gateway.members import READY_PORT
 from infra.planning.plan import Plan
 from infra.planning.platforms.tpu.slices import GATEWAY, SLICES, SlicesPlan
 from infra.planning.server.command import PORT
@@ -29,9 +27,7 @@ def deploy(plan: Plan, secrets: Secrets) -> Outputs:
     foundation = Foundation("foundation", FoundationArgs(plan, secrets.hf_token))
     images = Images("images", ImagesArgs(plan, foundation))
     network = Network("network", NetworkArgs(plan, foundation.apis))
-    zone = MemberZone(
-        "members", MemberZoneArgs(plan, foundation, network, gateway_members(slices.names, ports=(PORT,)))
-    )
+    zone = MemberZone("members", MemberZoneArgs(plan, foundation, network, slices.gateway.members))
     slice_network = MachineNetwork(
         "slice-network",
         MachineNetworkArgs(
@@ -40,7 +36,7 @@ def deploy(plan: Plan, secrets: Secrets) -> Outputs:
             tag=plan.names.part(SLICES),
             region=slices.region,
             cidr=slices.subnet_cidr,
-            ports=(PORT,),
+            ports=(PORT, READY_PORT),
             iap_ssh=plan.settings.tpu.iap_ssh,
         ),
     )
@@ -49,6 +45,17 @@ def deploy(plan: Plan, secrets: Secrets) -> Outputs:
     weights = None if from_hub else Weights("weights", WeightsArgs(plan, foundation))
     metadata = machine_metadata(plan, images.serving, foundation.token_secret if from_hub else None)
     ready = [*images.ready, *zone.ready, *slice_network.ready, *access.ready, *(weights.ready if weights else [])]
+    gateway = Gateway(
+        "gateway",
+        GatewayArgs(
+            plan=plan,
+            gateway=slices.gateway,
+            account=foundation.account("gateway", plan.names.part(GATEWAY), "forwards requests; has no role"),
+            invoker=foundation.invoker,
+            network=network,
+            ready=[images.repository, zone.records, *network.ready],
+        ),
+    )
     running = {
         name: TpuSlice(
             f"slice-{name}",
@@ -67,19 +74,5 @@ def deploy(plan: Plan, secrets: Secrets) -> Outputs:
         for name in slices.names
         if not slices.paused
     }
-    nowhere = pulumi.Output.from_input("")
-    addresses = {name: running[name].address if name in running else nowhere for name in slices.names}
-    gateway = Gateway(
-        "gateway",
-        GatewayArgs(
-            plan=plan,
-            gateway=slices.gateway,
-            account=foundation.account("gateway", plan.names.part(GATEWAY), "forwards requests; has no role"),
-            invoker=foundation.invoker,
-            network=network,
-            addresses=addresses,
-            ready=[images.repository, zone.records, *network.ready],
-        ),
-    )
     Rollout("rollout", RolloutArgs(plan, foundation.invoker, foundation.deployers, gateway, running, ready))
     return stack_outputs(plan, foundation, gateway.service.uri, weights)

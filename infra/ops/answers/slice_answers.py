@@ -21,6 +21,7 @@ class SupervisorRow(Data):
     maintenance: str = Field(description="what the machine itself was told")
     at: str = Field(description="moment of the report")
     age_s: Number | None = Field(description="its age; after 300 the machine counts as not heard from")
+    ready: list[str] | None = Field(description="names under which it takes requests; null where it does not say")
     unreadable: str = Field(description="why Google does not hand the report out")
 
 
@@ -54,7 +55,12 @@ class SliceRow(Data):
     ends_at: str = Field(description="moment when that is")
     ends_guessed: bool = Field(description="creation plus run duration, since Google does not say")
     granted: str = Field(description="how what was granted differs from the file; what was granted counts")
-    serving: bool = Field(description="granted, owned, ready, healthy, heard from, serving what is planned")
+    unrouted: str = Field(
+        description="why the gateway sends it nothing though it serves; empty where it does, or where that is not known"
+    )
+    serving: bool = Field(
+        description="granted, owned, ready, healthy, heard from, serving what is planned, and sent requests"
+    )
     next: str = Field(description="what to do")
 
 

@@ -61,6 +61,10 @@ class SliceNowRow(Data):
     health: str = Field(description="as Google says it")
     stage: str = Field(description="of the supervisor there; empty: nothing heard")
     running: str = Field(description="hash of the specification that runs")
+    unrouted: str = Field(
+        description="why the gateway sends it nothing though it serves; empty where it does, or where that is not known"
+    )
+    late: bool = Field(description="its machine came after the last `pulumi up` had ended, and serves by itself")
     age_s: Number | None = Field(description="since the machine came")
     ends_at: str = Field(description="moment when it ends; empty where it does not")
     left_s: Number | None = Field(description="until then")
@@ -105,4 +109,7 @@ class Status(JsonAnswer):
     checks: list[CheckRow] = Field(description="the last check of each server; empty where nothing is deployed")
     cost: CostSinceRow | None = Field(description="null where the last `up` is not known, and with --url")
     next: str = Field(description="what to type or do now")
+    remarks: list[str] = Field(
+        description="what is no fault and should be known: slices that came late, records of none"
+    )
     gaps: list[str] = Field(description="what could not be asked, and why")

@@ -12,7 +12,7 @@ from infra.errors import Gemma4Error, GoogleError, ServingError
 from infra.google.session import GoogleSession
 from infra.google.times import moment, read_moment, timestamp_s
 from infra.ops.answers.answer_base import print_answer
-from infra.ops.answers.status_answers import CheckRow, CostSinceRow, ServerSaysRow, Status
+from infra.ops.answers.status_answers import CheckRow, CostSinceRow, ServerSaysRow, SliceNowRow, Status
 from infra.ops.commands.measured_figures import figure_table, figures_of
 from infra.ops.commands.own_runs import rows_of_check
 from infra.ops.endpoint.find_endpoint import find_endpoint
@@ -99,6 +99,8 @@ def _of_stack(stack: str) -> tuple[Status, RunningNow, Planned]:
         now = _now(session, plan)
         cost = _cost_since(session, plan, state) if state and now.serving is not None else None
     gaps += now.gaps
+    slices = [_dated(one, session.clock(), state) for one in now.slices]
+    late = [f"{one.host} was granted after the last `up`, and serves by itself" for one in slices if one.late]
     checks = state.checks if state else ()
     serving, summary, then = now.serving, f"{stack} {now.summary}", now.next
     unproven = _unproven(checks, plan) if state and serving else ""
@@ -112,15 +114,23 @@ def _of_stack(stack: str) -> tuple[Status, RunningNow, Planned]:
         planned_spec=plan.command.spec_hash,
         deployed_spec=now.deployed_spec or _spec_of(state),
         service=now.service,
-        slices=list(now.slices),
+        slices=slices,
         orphans=list(now.orphans),
         server=None,
         checks=[CheckRow(**asdict(one)) for one in checks],
         cost=cost,
         next=then or (f"gemma4 ask {stack} Hello" if serving else f"gemma4 preflight {stack}"),
+        remarks=[*late, *now.remarks],
         gaps=gaps,
     )
     return answer, now, planned
+
+
+def _dated(one: SliceNowRow, now: float, state: StackState | None) -> SliceNowRow:
+    """Return a slice with what the state's date says of it: whether it came after the last `up`."""
+    updated_at = timestamp_s(state.updated_at) if state else None
+    late = bool(updated_at and one.serving and one.age_s is not None and now - float(one.age_s) > updated_at)
+    return one.model_copy(update={"late": late})
 
 
 def _now(session: GoogleSession, plan: Plan) -> RunningNow:
@@ -198,6 +208,7 @@ def _of_url(stack: str | None, url: str | None) -> Status:
         checks=[],
         cost=None,
         next=f"gemma4 {'check' if serves else 'diagnose'} {endpoint.words}",
+        remarks=[],
         gaps=gaps,
     )
 
@@ -232,6 +243,7 @@ def _stack_lines(answer: Status, now: RunningNow, plan: Plan) -> Iterable[Render
     if answer.cost:
         yield labelled([("  cost", _cost_words(answer.cost))], 11)
         yield from (labelled([("", note)], 11) for note in answer.cost.notes)
+    yield from (labelled([("  note", remark)], 11) for remark in answer.remarks)
     yield from (labelled([("  not known", gap)], 11) for gap in answer.gaps)
     yield f"Next: {answer.next}"
 

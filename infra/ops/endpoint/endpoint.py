@@ -18,7 +18,7 @@ class Member:
 
     name: str
     prefix: str
-    """Path that selects it behind the gateway, e.g. /slices/blue."""
+    """Path that selects it behind the gateway, e.g. /members/blue."""
 
 
 @dataclass(frozen=True)

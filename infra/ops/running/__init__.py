@@ -2,6 +2,7 @@
 
 `platform_operations`  what each platform answers about its servers; one class a platform, in the platform's own folder
 `machine_term`         a machine that Google may end: how far it is, and until when
+`member_addresses`     which machines the stack's gateway finds by their names
 `running_now`          what a platform found, and whether it serves as planned
 `service_now`          a Cloud Run service as it is now: a GPU service, or the gateway before TPU slices
 `usage`                for how long something ran, and what that costs at list prices

@@ -27,3 +27,5 @@ class RunningNow:
     """The same for a terminal."""
     gaps: tuple[str, ...] = ()
     """What could not be asked, and why."""
+    remarks: tuple[str, ...] = ()
+    """What is no fault and should be known."""

@@ -24,7 +24,7 @@ _SETTING_UP = ("CREATING", "STARTING", "RESTARTING", "REIMAGING", "REPAIRING")
 def with_next_step(seen: SliceStatus, plan: Plan) -> SliceStatus:
     """Return the status with `serving` and `next` filled in.
 
-    The first fault decides what to do: queue, owner, machine, health, report, specification. Without one, what will end
+    The first fault decides what to do: queue, owner, machine, health, report, specification, record. Without one, what will end
     the slice soon comes before its stage; such a slice may still be serving.
     """
     fault = (
@@ -33,6 +33,7 @@ def with_next_step(seen: SliceStatus, plan: Plan) -> SliceStatus:
         or _machine_fault(seen)
         or _report_fault(seen, plan)
         or _specification_fault(seen, plan)
+        or _routing_fault(seen, plan)
     )
     if fault:
         return replace(seen, serving=False, next=fault)
@@ -108,6 +109,13 @@ def _specification_fault(seen: SliceStatus, plan: Plan) -> str:
     if said.preparing:
         return "it serves another specification while it prepares the next: look again in some minutes"
     return "it serves another specification than planned: pulumi up brings it up to date"
+
+
+def _routing_fault(seen: SliceStatus, plan: Plan) -> str:
+    """Return why a slice that serves is not asked; one that another has followed is not to be asked any more."""
+    if not seen.unrouted or seen.followed:
+        return ""
+    return f"it serves, and no request reaches it: {seen.unrouted}; if that stays so, see {_log_command(seen, plan)}"
 
 
 _TROUBLE = "reports trouble: see the line above, and what came before it:"

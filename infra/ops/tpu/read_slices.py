@@ -14,6 +14,7 @@ from infra.google.slice_records import is_expired, is_owned, request_end, run_en
 from infra.google.times import duration_s, moment, timestamp_s
 from infra.google.tpu_types import Provisioning, QueuedResource, QueueState
 from infra.google.tpu_zone import TpuZone
+from infra.ops.running.member_addresses import MemberAddresses
 from infra.ops.tpu.next_step import with_next_step
 from infra.ops.tpu.slice_status import SERVING, SliceStatus, SupervisorReport
 from infra.planning.gateway.members import TURNS
@@ -24,16 +25,19 @@ from infra.planning.units import read_duration
 _NAMESPACE, _KEY = "gemma4", "status"  # of the guest attribute that holds the supervisor's report
 
 
-def slice_statuses(session: GoogleSession, plan: Plan, slices: SlicesPlan) -> list[SliceStatus]:
+def slice_statuses(
+    session: GoogleSession, plan: Plan, slices: SlicesPlan, addresses: MemberAddresses | None = None
+) -> list[SliceStatus]:
     """Return the status of each planned slice, in the order of `tpu.slices`; of one that is being renewed both, the older one
-    first. Raises GoogleError."""
+    first. With `addresses` one that serves and that the gateway does not find does not count as serving. Raises GoogleError."""
     zone = TpuZone(session, slices.zone)
     found: list[SliceStatus] = []
     for name in slices.names:
         there = filter(None, (zone.get(one) for one in slice_ids(plan, name)))
         in_order = sorted(there, key=lambda one: one.create_time)
         seen = [_read_slice(zone, plan, slices, name, one) for one in in_order]
-        found += [with_next_step(one, plan) for one in _in_turns(seen or [_missing(plan, name)])]
+        in_turns = _in_turns(seen or [_missing(plan, name)])
+        found += [with_next_step(replace(one, unrouted=_unrouted(one, addresses)), plan) for one in in_turns]
     return found
 
 
@@ -44,6 +48,15 @@ def slice_ids(plan: Plan, name: str) -> tuple[str, ...]:
 
 def _missing(plan: Plan, name: str) -> SliceStatus:
     return SliceStatus(name, plan.names.member(name), name)
+
+
+def _unrouted(one: SliceStatus, addresses: MemberAddresses | None) -> str:
+    said = one.supervisor
+    if addresses is None or said.stage != SERVING:
+        return ""
+    if why := addresses.why_not_routed(one.host, one.address):
+        return why
+    return "" if said.ready is None or one.host in said.ready else "its supervisor does not let requests in"
 
 
 def _in_turns(seen: Sequence[SliceStatus]) -> list[SliceStatus]:
@@ -69,7 +82,7 @@ def read_report(attributes: Mapping[str, str], now: float) -> SupervisorReport:
     preparing, percent = str(said.get("preparing") or ""), said.get("weightsPercent")
     if preparing and percent is not None:
         preparing += f", {percent} % of the weights are here"
-    at = str(said.get("at") or "")
+    at, ready = str(said.get("at") or ""), said.get("ready")
     return SupervisorReport(
         stage=str(said.get("stage") or ""),
         wanted=str(said.get("wanted") or ""),
@@ -79,6 +92,7 @@ def read_report(attributes: Mapping[str, str], now: float) -> SupervisorReport:
         maintenance=str(said.get("maintenance") or ""),
         at=at,
         age_s=_age_s(at, now),
+        ready=tuple(map(str, ready)) if isinstance(ready, list) else None,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from infra.errors import GoogleError
 from infra.google.session import GoogleSession
 from infra.ops.diagnosing.findings import Diagnosis, Finding, Line, Look, findings_in, quoted
+from infra.ops.running.member_addresses import member_addresses
 from infra.ops.tpu.next_step import NOTHING
 from infra.ops.tpu.read_slices import slice_statuses
 from infra.ops.tpu.slice_status import SliceStatus
@@ -18,12 +19,12 @@ def look_at(diagnosis: Diagnosis, session: GoogleSession, plan: Plan) -> None:
     if not isinstance(slices, SlicesPlan):
         raise TypeError(f"{plan.stack} has no slices")
     try:
-        statuses = slice_statuses(session, plan, slices)
+        statuses = slice_statuses(session, plan, slices, member_addresses(session, plan))
     except GoogleError as error:
         diagnosis.looks.append(Look("TPU slices", trouble=str(error)))
         return
     for one in statuses:
-        where = f"slice {one.name}"
+        where = f"slice {one.host}"
         state = " ".join(filter(None, (one.queue, one.node, one.supervisor.stage)))
         if one.supervisor.unreadable:
             diagnosis.looks.append(Look(f"report of {where}", trouble=one.supervisor.unreadable))

@@ -15,6 +15,7 @@ from infra.google.tpu_types import QueueState
 from infra.ops.answers.slice_answers import OrphanRow
 from infra.ops.answers.status_answers import ServiceRow, SliceNowRow
 from infra.ops.running.machine_term import MachineTerm, Phase
+from infra.ops.running.member_addresses import member_addresses
 from infra.ops.running.platform_operations import PlatformOperations
 from infra.ops.running.running_now import RunningNow
 from infra.ops.running.service_now import read_service, service_lines
@@ -42,7 +43,8 @@ class SliceOperations(PlatformOperations):
         gaps: list[str] = []
         gateway = None
         try:
-            statuses = slice_statuses(session, plan, slices)
+            addresses = member_addresses(session, plan)
+            statuses = slice_statuses(session, plan, slices, addresses)
         except GoogleError as error:
             return RunningNow(None, "is not known to serve: the TPU API cannot be asked", gaps=(str(error),))
         try:
@@ -65,7 +67,8 @@ class SliceOperations(PlatformOperations):
             tuple(_row(one) for one in statuses),
             tuple(OrphanRow(**vars(one)) for one in orphans.found),
             (*lines, *orphan_lines(Orphans(orphans.found, ()))),
-            (*gaps, *orphans.gaps),
+            (*gaps, *filter(None, [addresses.gap]), *orphans.gaps),
+            tuple(addresses.of_nobody({one.address for one in statuses})),
         )
 
     def usage(self, session: GoogleSession, plan: Plan, *, since: float, until: float) -> Iterator[Usage]:
@@ -166,6 +169,8 @@ def _row(one: SliceStatus) -> SliceNowRow:
         health=one.health,
         stage=one.supervisor.stage,
         running=one.supervisor.running,
+        unrouted=one.unrouted,
+        late=False,
         age_s=one.age_s,
         ends_at=one.ends_at,
         left_s=one.left_s,

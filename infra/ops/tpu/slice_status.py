@@ -23,6 +23,8 @@ class SupervisorReport:
     at: str = ""
     """When it was written, RFC 3339."""
     age_s: float | None = None
+    ready: tuple[str, ...] | None = None
+    """Names under which the machine takes requests; None where the report does not say."""
     unreadable: str = ""
     """Why Google does not hand the report out."""
 
@@ -66,7 +68,9 @@ class SliceStatus:
     ends_guessed: bool = False
     granted: str = ""
     """How the terms that were granted differ from the file."""
+    unrouted: str = ""
+    """Why the gateway sends it nothing though it serves, as the end of a sentence; empty where it does or nobody knows."""
     serving: bool = False
-    """The slice is granted, owned, ready, healthy, heard from, and serves the planned specification."""
+    """The slice is granted, owned, ready, healthy, heard from, serves the planned specification, and is sent requests."""
     next: str = ""
     """What to do."""

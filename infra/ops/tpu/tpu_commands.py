@@ -13,6 +13,7 @@ from infra.ops.answers.answer_base import print_answer
 from infra.ops.answers.slice_answers import EndedRequestsAnswer, ZoneRoomRow, Zones
 from infra.ops.google_access import google_session
 from infra.ops.plan_inputs import plan_stack, project_root
+from infra.ops.running.member_addresses import member_addresses
 from infra.ops.terminal.json_output import camel, print_json
 from infra.ops.tpu.ended_requests import EndedRequests, delete_ended_request, find_ended_requests, is_owned
 from infra.ops.tpu.read_slices import slice_statuses
@@ -67,7 +68,8 @@ def show_slices(stack: str, *, as_json: bool) -> bool:
     """Print the status of each slice and the stack's orphans, and return True if all slices serve as planned."""
     planned = _tpu_stack(stack)
     session = google_session(planned.file)
-    slices = slice_statuses(session, planned.plan, planned.slices)
+    addresses = member_addresses(session, planned.plan)
+    slices = slice_statuses(session, planned.plan, planned.slices, addresses)
     orphans = slice_orphans(session, planned.plan, planned.slices)
     if as_json:
         print_json(
@@ -76,11 +78,15 @@ def show_slices(stack: str, *, as_json: bool) -> bool:
                 "zone": planned.slices.zone,
                 "slices": [camel(asdict(one)) for one in slices],
                 "orphans": [camel(asdict(one)) for one in orphans.found],
-                "gaps": list(orphans.gaps),
+                "gaps": [*filter(None, [addresses.gap]), *orphans.gaps],
             }
         )
     else:
         show(*(part for one in slices for part in status_lines(one)), *orphan_lines(orphans))
+        show(
+            *(f"Not known: {gap}" for gap in [addresses.gap] if gap),
+            *addresses.of_nobody({one.address for one in slices}),
+        )
     return not not_serving(slices)
 
 

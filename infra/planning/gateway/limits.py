@@ -1,37 +1,46 @@
-"""The gateway before the TPU slices, as a Cloud Run service: how much it lets in, and what it runs on."""
+"""The gateway before machines without an address of their own, as a Cloud Run service: how much it lets in, what it runs on."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from infra.planning.gateway.nginx import ENV_NAME, PORT, READY_PATH, launch_script
+from infra.planning.gateway.container import ENV_NAME, launch_script
+from infra.planning.gateway.haproxy import PORT, READY_PATH, render_haproxy
+from infra.planning.gateway.members import GatewayMember
+from infra.planning.gateway.routing import Routing
 from infra.planning.gateway.service_limits import REQUEST_TIMEOUT_MAX_S, HttpProbe
+from infra.planning.names import Names
 from infra.planning.settings.declarations import MOST_CONCURRENCY
 
-_HELD_PER_SLICE = 512
-"""Requests in flight for one slice, running and waiting, where scaling.concurrency does not say. Not derived from
+HELD_EACH = 512
+"""Requests in flight for one member, running and waiting, where scaling.concurrency does not say. Not derived from
 maxNumSeqs: a changed flag must leave the gateway alone."""
-_HEADROOM = 100
-"""Requests beside the balanced ones that must still get in: refusals, single slices, probes."""
-MOST_IN_FLIGHT = MOST_CONCURRENCY - _HEADROOM
-"""Balanced requests at once, of all slices together."""
+MOST_INSTANCES = 4
+"""Of the gateway, however many members there are: a further one must leave it alone, too."""
+MOST_IN_FLIGHT = MOST_INSTANCES * MOST_CONCURRENCY
+"""Requests at once, of all members together: what Cloud Run sends to so many instances."""
 
 _PROBE = HttpProbe(initial_delay_s=0, period_s=5, timeout_s=5, failure_threshold=48, path=READY_PATH)
 
 
 @dataclass(frozen=True)
 class GatewayPlan:
-    """The Cloud Run service of the gateway. One instance: nginx counts requests and failures by itself."""
+    """The Cloud Run service of the gateway. Each instance checks the members and counts requests by itself."""
 
-    in_flight_limit: int
-    """Balanced requests at once; the next one is told to come back."""
-    concurrency: int
-    """Requests that Cloud Run sends to the instance; above the limit, so that nginx does the refusing."""
+    members: tuple[GatewayMember, ...]
+    """Every server that there may be."""
+    requests_each: int
+    """In flight for one member, running and waiting. One request more than the members that are ready may hold in all is
+    told to come back."""
+    routing: Routing
     cpu: int = 1
     memory_mib: int = 512
     min_instances: int = 1
     """Direct VPC egress of a fresh instance passes nothing for 20 to 80 s, so one is kept."""
-    max_instances: int = 1
+    max_instances: int = MOST_INSTANCES
+    concurrency: int = MOST_CONCURRENCY
+    """Requests that Cloud Run sends to one instance."""
     request_timeout_s: int = REQUEST_TIMEOUT_MAX_S
     """Of a whole request, and of the silence before an answer."""
     port: int = PORT
@@ -45,10 +54,26 @@ class GatewayPlan:
         """Return what the container runs instead of the image's entry point."""
         return ("sh", "-c", launch_script())
 
+    def configuration(self, names: Names) -> str:
+        """Return HAProxy's configuration for the stack of these names."""
+        return render_haproxy(
+            project=names.project,
+            domain=names.domain,
+            members=self.members,
+            requests_each=self.requests_each,
+            request_timeout_s=self.request_timeout_s,
+            routing=self.routing,
+        )
+
 
 def plan_gateway(
-    slices: int, held_per_slice: int | None = None, request_timeout_s: int = REQUEST_TIMEOUT_MAX_S
+    members: Iterable[GatewayMember],
+    *,
+    requests_each: int | None = None,
+    request_timeout_s: int = REQUEST_TIMEOUT_MAX_S,
+    routing: Routing | None = None,
 ) -> GatewayPlan:
-    """Return the gateway of so many slices, each of which may hold `held_per_slice` requests, running and waiting."""
-    limit = min(slices * (held_per_slice or _HELD_PER_SLICE), MOST_IN_FLIGHT)
-    return GatewayPlan(limit, concurrency=limit + _HEADROOM, request_timeout_s=request_timeout_s)
+    """Return the gateway of these members, each of which may hold `requests_each` requests, running and waiting."""
+    return GatewayPlan(
+        tuple(members), requests_each or HELD_EACH, routing or Routing(), request_timeout_s=request_timeout_s
+    )

@@ -48,3 +48,21 @@ def gateway_members(
         for host in ([f"{name}-{turn}" for turn in turns] or [name])
         for number, port in enumerate(ports)
     )
+
+
+def by_path_name(members: Iterable[GatewayMember]) -> dict[str, tuple[GatewayMember, ...]]:
+    """Return the servers behind each name of a path: those of a group behind the group's, and each behind its own.
+
+    Raises:
+        ValueError: two servers, or a server and another one's group, share a name.
+    """
+    members = tuple(members)
+    groups: dict[str, tuple[GatewayMember, ...]] = {}
+    for member in members:
+        groups[member.group] = (*groups.get(member.group, ()), member)
+    named = dict(groups)
+    for member in members:
+        if named.get(member.name, (member,)) != (member,):
+            raise ValueError(f"two servers or groups behind the gateway are called {member.name}")
+        named[member.name] = (member,)
+    return named

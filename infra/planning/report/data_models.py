@@ -232,7 +232,9 @@ class SlicesData(Data):
     max_run_duration_s: int | None = Field(description="when a slice ends by itself; null where it does not")
     wait_for_capacity_s: int = Field(description="how long one `pulumi up` waits")
     subnet_cidr: str = Field(description="range of the machines, beside the gateway's `network.subnetCidr`")
-    gateway_in_flight_limit: int = Field(description="balanced requests at once; the next one is answered with 429")
+    gateway_requests_each: int = Field(
+        description="requests in flight for one slice that is ready; one more than all of these is answered with 429"
+    )
 
 
 class QuotaData(Data):

@@ -395,7 +395,7 @@ class ScalingSettings(Group):
     concurrency: int | None = setting(
         None,
         "Requests in flight, running and waiting: of one instance (GPU; default: twice maxNumSeqs, at most "
-        f"{MOST_CONCURRENCY}), or of one slice at the gateway (TPU; default: 512, all slices together at most 900).",
+        f"{MOST_CONCURRENCY}), or of one slice at the gateway (TPU; default: 512, all slices together at most 4000).",
         32,
         ge=1,
         le=MOST_CONCURRENCY,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from containers import archive
 from containers.supervisor.gemma4_supervisor.log import Log
 from containers.supervisor.gemma4_supervisor.machine_status import MachineStatus
 from containers.supervisor.gemma4_supervisor.readiness_server import Readiness
@@ -151,6 +152,18 @@ class TestAMachine:
         serving.until(lambda: serving.is_ready, "the answer")
         assert serving.container.id == before
         assert serving.machine.actions == []
+
+    def test_a_machine_refuses_no_question_while_its_supervisor_is_replaced(self, serving: TpuMachine) -> None:
+        serving.metadata.set("gemma4-supervisor", archive.in_base64(archive.supervisor("# another version\n")))
+        answers: list[int] = []
+
+        def is_over() -> bool:
+            answers.append(serving.ask("/alive")[0])
+            return bool(serving.said("adopted")) and serving.is_ready
+
+        serving.until(is_over, "the other version")
+        assert answers.count(0) <= 1  # one that was being answered
+        assert {*answers} <= {0, 200}
 
     def test_a_machine_is_ready_again_before_a_loaded_server_has_answered_the_next_supervisor(
         self, serving: TpuMachine

@@ -48,7 +48,7 @@ class TestOfAStack:
     def test_has_each_slice_by_its_name(self, state: State) -> None:
         state(url="https://gate.run.app", model="m")
         found = find_endpoint("v6e4")
-        assert found.members == (Member("blue", "/slices/blue"),)
+        assert found.members == (Member("blue", "/members/blue"),)
         assert find_member(found, "blue") == found.members[0]
         with pytest.raises(SettingsError, match=r"v6e4 has no slice 'pink'.*Name one of: blue"):
             find_member(found, "pink")

@@ -3,111 +3,149 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from infra.planning.gateway.limits import plan_gateway
-from infra.planning.gateway.nginx import READY_PATH, render_nginx
+from infra.planning.gateway.haproxy import READY_PATH, render_haproxy
+from infra.planning.gateway.limits import MOST_INSTANCES, plan_gateway
+from infra.planning.gateway.members import TURNS, GatewayMember, by_path_name, gateway_members
+from infra.planning.gateway.routing import Routing
 from infra.planning.settings.declarations import MOST_CONCURRENCY
 
-BLUE, GREEN = "10.8.0.2", "10.8.0.3"
+MEMBERS = gateway_members(["blue"], ports=[8000])
 
 
-def render(slices: Mapping[str, str], **settings: Any) -> str:
-    return render_nginx(project="my-project", slices=slices, **{"in_flight_limit": 64, **settings})
+def render(members: Sequence[GatewayMember] = MEMBERS, **settings: Any) -> str:
+    known = {"project": "my-project", "domain": "gemma4-v6e4.internal", "requests_each": 64}
+    return render_haproxy(members=members, **{**known, **settings})
 
 
-class TestTheConfigurationIsAFunctionOfItsInput:
-    def test_the_order_of_the_slices_does_not_matter(self) -> None:
-        assert render({"blue": BLUE, "green": GREEN}) == render({"green": GREEN, "blue": BLUE})
+def section(text: str, head: str) -> str:
+    return next(part for part in text.split("\n\n") if part.startswith((f"{head} ", f"{head}\n")))
 
-    def test_a_slice_without_an_address_is_named_but_not_balanced(self) -> None:
-        text = render({"blue": BLUE, "green": ""})
-        assert text.count(f"server {BLUE}:8000") == 3
-        assert len(re.findall(r"^\s+server \d", text, re.MULTILINE)) == 3
-        assert "location /slices/green/ { add_header Retry-After" in text
 
-    def test_nothing_is_left_to_fill_in(self) -> None:
-        assert "%" not in render({"blue": BLUE, "green": ""})
+class TestTheConfigurationIsAFunctionOfNames:
+    def test_members_are_names_below_the_domain_and_only_the_placeholder_is_an_address(self) -> None:
+        text = render()
+        assert "server blue-a blue-a.gemma4-v6e4.internal:8000" in text
+        assert set(re.findall(r"\d+\.\d+\.\d+\.\d+", text)) == {"127.0.0.1", "169.254.169.254"}
 
-    def test_the_trace_names_the_project(self) -> None:
-        assert '"projects/my-project/traces/$id"' in render({"blue": BLUE})
+    def test_a_machine_more_or_fewer_among_the_known_names_changes_nothing(self) -> None:
+        assert render(gateway_members([], ports=[8000])) == render(gateway_members(["red", "blue"], ports=[8000]))
 
-    @pytest.mark.parametrize("name", ["", "Blue", "blue;", "a b", "blue/../green", "$x", "é", "1st", "blue\n"])
-    def test_a_name_that_nginx_could_misread_is_refused(self, name: str) -> None:
-        with pytest.raises(ValueError, match="not the name of a slice"):
-            render({name: BLUE})
+    def test_each_member_is_checked_once_by_its_own_name_and_followed_elsewhere(self) -> None:
+        text = render()
+        for member in MEMBERS:
+            own = section(text, f"backend member.{member.name}")
+            assert f"option httpchk GET /ready/{member.name}\n" in own
+            assert " check port 8090" in own
+            for followed in ("backend members", f"backend group.{member.group}"):
+                assert f" track member.{member.name}/{member.name}" in section(text, followed)
+        assert text.count(" check port ") == len(MEMBERS)
 
-    @pytest.mark.parametrize("address", ["10.8.0", "10.8.0.2; deny all", "metadata.google.internal", "::1", " "])
-    def test_only_an_ip_address_is_an_address(self, address: str) -> None:
-        with pytest.raises(ValueError, match=r"4 octets|Only decimal digits|Expected"):
-            render({"blue": address})
+    def test_a_server_counts_as_down_until_it_has_been_checked(self) -> None:
+        """From 3.1 on; before that the gateway itself is not ready until the first checks are over."""
+        text = render()
+        assert ".if version_atleast(3.1)\n    default-server init-state down\n.endif" in section(
+            text, "defaults checked"
+        )
+        for member in MEMBERS:
+            assert section(text, f"backend member.{member.name}").startswith(
+                f"backend member.{member.name} from checked"
+            )
+        older = text.partition(".else\n")[2].partition(".endif")[0]
+        assert READY_PATH in older
+        assert "date,sub(proc.started) gt 3" in older
 
-    def test_an_address_that_two_slices_claim_is_asked_once_and_by_both_names(self) -> None:
-        """One has ended and its address went to the other: a gateway that works is better than none."""
-        text = render({"blue": BLUE, "green": BLUE})
-        assert re.findall(r'"~(\S+:8000\$)" (\S+);', text) == [(r"\b10\.8\.0\.2:8000$", "blue,green")]
-        assert len(re.findall(r"^\s+server \d", text, re.MULTILINE)) == 3
-        for name in ("blue", "green"):
-            assert f"location /slices/{name}/ {{ proxy_pass http://{BLUE}:8000/; }}" in text
-
-    @pytest.mark.parametrize("project", ["", "my project", 'p"', "p;"])
-    def test_a_project_that_nginx_could_misread_is_refused(self, project: str) -> None:
-        with pytest.raises(ValueError, match="not a project id"):
-            render_nginx(project=project, slices={}, in_flight_limit=1)
-
-    def test_a_limit_that_refuses_everything_is_refused(self) -> None:
-        with pytest.raises(ValueError, match="would refuse every request"):
-            render({"blue": BLUE}, in_flight_limit=0)
-
-    def test_silence_is_the_only_answer_that_keeps_the_startup_probe_waiting(self) -> None:
-        block = render({"blue": BLUE}).partition(f"location = {READY_PATH} {{")[2].partition("location /")[0]
-        assert "proxy_next_upstream off;" in block  # one slice a probe, so that it is over before the probe's time-out
-        assert "error_page 404 500 502 503 =200 /gateway/up;" in block  # and not 504
-        probed = render({"blue": BLUE, "green": GREEN}).partition("upstream reach {")[2].partition("}")[0]
-        assert probed.count("max_fails=0;") == probed.count("server ") == 2  # else silence turns into "none is alive"
+    def test_only_an_answer_with_an_address_moves_a_member_for_an_hour(self) -> None:
+        holds = dict(re.findall(r"^    hold (\w+) (\w+)", section(render(), "resolvers vpc"), re.MULTILINE))
+        assert holds == {
+            "valid": "1s", "obsolete": "0s", "nx": "1h", "other": "1h", "refused": "1h", "timeout": "1h"
+        }  # fmt: skip
 
     def test_an_answer_may_take_as_long_as_a_request(self) -> None:
-        assert "proxy_read_timeout 3600s;" in render({"blue": BLUE})
-        assert "proxy_read_timeout 600s;" in render({"blue": BLUE}, request_timeout_s=600)
+        for side in ("client", "server"):
+            assert f"timeout {side} 3600s" in render()
+            assert f"timeout {side} 600s" in render(request_timeout_s=600)
 
-    def test_no_failure_mark_leaves_a_request_without_a_server_to_ask(self) -> None:
-        balanced = render({"blue": BLUE, "green": GREEN}).partition("upstream slices {")[2].partition("}")[0]
-        for server in (f"{BLUE}:8000", f"{GREEN}:8000"):
-            assert re.findall(rf"server {server} (.*);", balanced) == [
-                "max_fails=1 fail_timeout=10s",
-                "max_fails=0 backup",
-            ]
+    def test_lines_of_routing_stand_where_they_were_asked_for(self) -> None:
+        routing = Routing(
+            global_lines=("tune.bufsize.large 262144",),
+            sections=("backend callers\n    stick-table type string size 10k expire 10m store conn_cur",),
+            frontend=("http-request set-var(txn.who) str(me)",),
+            balanced=("balance hash var(txn.key)",),
+            server="weight 100",
+            log_fields=(("caller", '"%[var(txn.who)]"'),),
+        )
+        text = render(routing=routing)
+        assert "tune.bufsize.large 262144" in text.partition("\ndefaults ")[0]
+        assert "\nbackend callers\n    stick-table" in text
+        before, _, after = section(text, "frontend gateway").partition("set-var(txn.who)")
+        assert "set-var(txn.name)" in before
+        assert "del-header Authorization" in after
+        balanced = section(text, "backend members")
+        assert "balance hash" in balanced
+        assert "leastconn" not in balanced
+        assert balanced.count(" weight 100\n") + balanced.rstrip().endswith(" weight 100") == len(MEMBERS)
+        assert '"caller":"%[var(txn.who)]"' in text
 
-    def test_an_address_that_ends_like_another_is_not_taken_for_it(self) -> None:
-        text = render({"blue": BLUE, "green": f"1{BLUE}"})
-        patterns = {name: re.compile(pattern) for pattern, name in re.findall(r'"~(\S+:8000\$)" (\w+);', text)}
-        for tried, expected in ((f"{BLUE}:8000", "blue"), (f"{BLUE}:8000, 1{BLUE}:8000", "green")):
-            assert [name for name, pattern in patterns.items() if pattern.search(tried)] == [expected]
+
+class TestNames:
+    @pytest.mark.parametrize("name", ["", "Blue", "blue;", "a b", "blue/../green", "$x", "é", "1st", "blue\n"])
+    def test_one_that_haproxy_could_misread_is_refused(self, name: str) -> None:
+        with pytest.raises(ValueError, match="not the name of a member"):
+            render([GatewayMember(name, "blue", "blue", 8000)])
+
+    @pytest.mark.parametrize("project", ["", "my project", 'p"', "p;"])
+    def test_a_project_that_haproxy_could_misread_is_refused(self, project: str) -> None:
+        with pytest.raises(ValueError, match="not a project id"):
+            render(project=project)
+
+    @pytest.mark.parametrize("domain", ["", "internal", "a b.internal", "a.internal\n", "a..b"])
+    def test_a_domain_that_haproxy_could_misread_is_refused(self, domain: str) -> None:
+        with pytest.raises(ValueError, match="not a DNS name"):
+            render(domain=domain)
+
+    def test_a_member_that_is_called_like_another_ones_group_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="called blue-a"):
+            by_path_name(gateway_members(["blue-a"], ports=[8000]))
+
+    def test_each_group_and_each_member_has_a_path(self) -> None:
+        named = by_path_name(gateway_members([], ports=[8000, 8001], turns=()))
+        assert [member.name for member in named["blue"]] == ["blue-0", "blue-1"]
+        assert [member.name for member in named["blue-1"]] == ["blue-1"]
+        assert list(by_path_name(gateway_members([], ports=[8000], turns=()))) == ["blue", "green", "red", "amber"]
 
 
 class TestWhatCloudRunIsGivenFitsIt:
-    def test_eight_slices_fit_into_an_environment_variable(self) -> None:
-        slices = {f"slice{number}xxxxx": f"10.8.0.{number}" for number in range(8)}
-        assert len(render(slices)) < 32 * 1024
+    @pytest.mark.parametrize(("ports", "turns"), [([8000], TURNS), ([8000, 8001, 8002, 8003], ())])
+    def test_eight_machines_of_other_names_fit_into_an_environment_variable(
+        self, ports: list[int], turns: tuple[str, ...]
+    ) -> None:
+        machines = [f"machine{number}xxxxxxx" for number in range(8)]
+        assert len(render(gateway_members(machines, ports=ports, turns=turns))) < 32 * 1024
 
     def test_no_variable_reference_is_read_into_configuration_or_command(self) -> None:
-        command = plan_gateway(1).command
-        assert "$(" not in "".join((render({"blue": BLUE, "green": ""}), *command))
+        assert "$(" not in "".join((render(), *plan_gateway(MEMBERS).command))
 
-    def test_the_limit_refuses_before_cloud_run_does(self) -> None:
-        for slices in range(1, 9):
-            for held in (1, 16, 256, 4096, None):
-                plan = plan_gateway(slices, held)
-                assert 0 < plan.in_flight_limit < plan.concurrency <= MOST_CONCURRENCY
+    def test_nothing_of_the_service_follows_from_the_number_of_members(self) -> None:
+        one, many = plan_gateway(MEMBERS[:1]), plan_gateway(MEMBERS)
+        for plan in (one, many):
+            assert (plan.concurrency, plan.max_instances, plan.requests_each) == (MOST_CONCURRENCY, MOST_INSTANCES, 512)
 
-    def test_every_slice_adds_what_it_may_hold(self) -> None:
-        assert [plan_gateway(slices, 20).in_flight_limit for slices in (1, 2, 3)] == [20, 40, 60]
+    def test_what_one_member_may_hold_is_what_scaling_says(self) -> None:
+        assert plan_gateway(MEMBERS, requests_each=20).requests_each == 20
+        assert "nbsrv,mul(20)" in render(requests_each=20)
+        assert " maxconn 20 " in render(requests_each=20)
+
+    def test_a_limit_that_refuses_everything_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="would refuse every request"):
+            render(requests_each=0)
 
     def test_the_probe_is_within_the_limits_of_a_service_without_a_gpu(self) -> None:
-        probe = plan_gateway(1).probe
+        probe = plan_gateway(MEMBERS).probe
         assert probe.path == READY_PATH
         assert probe.timeout_s <= probe.period_s
         assert 80 < probe.window_s <= 240

@@ -13,7 +13,7 @@ from infra.planning.gateway.service_limits import TEMPERATE_CONCURRENCY
 from infra.planning.performance.startup import StartupEstimate
 from infra.planning.platforms.tpu.slices import SHORTEST_QUEUE_S, SlicesPlan, limits_of
 from infra.planning.settings.cidr import DOCKER, is_private
-from infra.planning.settings.declarations import Settings
+from infra.planning.settings.declarations import MOST_CONCURRENCY, Settings
 from infra.planning.settings.resolve import WRITTEN, Origin
 from infra.planning.units import parse_duration, read_duration, read_minutes, read_predicted, read_usd, spell_duration
 
@@ -169,18 +169,18 @@ def _ranges(settings: Settings, slices: SlicesPlan) -> Iterator[Fault]:
 def _in_flight(settings: Settings, slices: SlicesPlan, max_num_seqs: int) -> Iterator[Fault]:
     """Yield a fault if the gateway admits fewer requests for one slice than the slice could run at once, or too many."""
     held, count = settings.scaling.concurrency, len(slices.names)
-    each = slices.gateway.in_flight_limit // count
+    each = slices.requests_each
     whose = "the slice" if count == 1 else f"each of {count} slices"
     if each < max_num_seqs:
         are = "1 request is" if each == 1 else f"{each} requests are"
         fact = f"{are} in flight for {whose}, less than serving.maxNumSeqs {max_num_seqs}."
-        fits = max_num_seqs * count <= MOST_IN_FLIGHT
-        fix = f"scaling.concurrency: {max_num_seqs}" if fits else f"serving.maxNumSeqs: {each}, or use fewer slices"
+        fits = max_num_seqs <= min(MOST_CONCURRENCY, MOST_IN_FLIGHT // count)
+        fix = f"scaling.concurrency: {max_num_seqs}" if fits else f"serving.maxNumSeqs: {each}"
         yield Fault("scaling.concurrency", fact, "The batch can never fill.", f"Write {fix}.")
     elif held is not None and held * count > MOST_IN_FLIGHT:
-        fact = f"{held} for {whose} is more than the {MOST_IN_FLIGHT} that the gateway admits in all."
+        fact = f"{held} for {whose} is more than the {MOST_IN_FLIGHT} that the gateway is sent in all."
         fix = f"Write at most {MOST_IN_FLIGHT // count}."
-        yield Fault("scaling.concurrency", fact, "The gateway would answer 429 earlier.", fix)
+        yield Fault("scaling.concurrency", fact, "Cloud Run would answer 429 earlier.", fix)
     elif held is not None and held > TEMPERATE_CONCURRENCY * max_num_seqs:
         fact = f"{held} is far above serving.maxNumSeqs {max_num_seqs}."
         fix = f"Write about {2 * max_num_seqs}, so that the gateway answers 429 instead."

@@ -10,10 +10,12 @@ from infra.catalog import Accelerator, Catalog, TpuLimits
 from infra.errors import CatalogError
 from infra.planning.cost.price_lines import MONTH_H, LineItem, price_line
 from infra.planning.gateway.limits import GatewayPlan, plan_gateway
+from infra.planning.gateway.members import gateway_members
 from infra.planning.names import Names, region_of
 from infra.planning.performance.startup import StartupEstimate
 from infra.planning.platforms.base import Deployment, QuotaNeed
 from infra.planning.platforms.renewal import RenewalLead
+from infra.planning.server.command import PORT as SERVER_PORT
 from infra.planning.settings.cidr import neighbour
 from infra.planning.settings.declarations import Provisioning, Settings
 from infra.planning.units import counted, parse_duration, read_duration, read_minutes, read_predicted, read_usd
@@ -69,10 +71,10 @@ class SlicesPlan(Deployment):
 
     @property
     def requests_each(self) -> int:
-        return self.gateway.in_flight_limit // len(self.names)
+        return self.gateway.requests_each
 
     def member_paths(self) -> Mapping[str, str]:
-        return {name: f"/slices/{name}" for name in self.names}
+        return {name: f"/members/{name}" for name in self.names}
 
     def log_place(self, names: Names, member: str) -> dict[str, str]:
         return {"kind": "machine", "name": names.member(member), "location": self.zone}
@@ -134,7 +136,7 @@ class SlicesPlan(Deployment):
 
     def settings_of(self, replicas: int, requests_each: int) -> dict[str, Any]:
         written: dict[str, Any] = {}
-        if self.gateway.in_flight_limit < requests_each:
+        if self.gateway.requests_each < requests_each:
             written["scaling.concurrency"] = requests_each
         return written | ({"tpu.slices": list(SLICE_NAMES[:replicas])} if replicas > 1 else {})
 
@@ -158,7 +160,8 @@ class SlicesPlan(Deployment):
             f"{read_duration(self.valid_until_duration_s)}, `pulumi up` waits {read_duration(self.wait_for_capacity_s)}"
         )
         yield f"machines in {self.subnet_cidr}, the range beside the gateway's {settings.network.subnet_cidr}"
-        yield f"the gateway admits {counted(self.gateway.in_flight_limit, 'request')} at once, and answers 429 to the next"
+        held = counted(self.gateway.requests_each, "request")
+        yield f"the gateway admits {held} at once for each slice that is ready, and answers 429 to the next"
         one = read_predicted(startup.restart, read_duration, ends=read_minutes)
         if self.replicas == 1:
             yield f"a changed flag is an outage of {one}: the server loads, and compiles what the flag changes"
@@ -178,7 +181,7 @@ class SlicesPlan(Deployment):
                 "maxRunDurationS": self.max_run_duration_s,
                 "waitForCapacityS": self.wait_for_capacity_s,
                 "subnetCidr": self.subnet_cidr,
-                "gatewayInFlightLimit": self.gateway.in_flight_limit,
+                "gatewayRequestsEach": self.gateway.requests_each,
             }
         }
 
@@ -224,7 +227,9 @@ def plan_slices(settings: Settings, accelerator: Accelerator, *, gateway_region:
         wait_for_capacity_s=wait_s,
         subnet_cidr=neighbour(settings.network.subnet_cidr),
         gateway=plan_gateway(
-            len(names), settings.scaling.concurrency, parse_duration(settings.scaling.request_timeout)
+            gateway_members(names, ports=[SERVER_PORT]),
+            requests_each=settings.scaling.concurrency,
+            request_timeout_s=parse_duration(settings.scaling.request_timeout),
         ),
         gateway_region=gateway_region,
     )

@@ -26,7 +26,7 @@ from infra.planning.platforms.tpu.slices import (
 )
 from infra.planning.server.hosting import Hosting
 from infra.planning.server.server import Server
-from infra.planning.settings.declarations import Settings
+from infra.planning.settings.declarations import MOST_CONCURRENCY, Settings
 
 VPC_ADDRESS = "${VPC_ADDRESS}"
 """A slice's supervisor puts the machine's own address here: the server listens in the VPC and nowhere else."""
@@ -108,7 +108,7 @@ class TpuPlatform(Platform[SlicesPlan]):
 
     def findings(self, draft: Draft, deployment: SlicesPlan) -> Findings:
         settings = draft.settings
-        timeout_s, limit = deployment.gateway.request_timeout_s, deployment.gateway.in_flight_limit
+        timeout_s, limit = deployment.gateway.request_timeout_s, deployment.replicas * deployment.requests_each
         return (
             check_zone(settings, draft.accelerator, deployment.zone)
             + check_slices(settings, deployment, draft.startup, draft.origins, draft.server.max_num_seqs)
@@ -122,4 +122,4 @@ class TpuPlatform(Platform[SlicesPlan]):
         yield from unseen_image_note(draft.settings, draft.images["serving"])
 
     def most_requests_each(self, replicas: int) -> int:
-        return MOST_IN_FLIGHT // replicas
+        return min(MOST_CONCURRENCY, MOST_IN_FLIGHT // replicas)
