@@ -61,8 +61,14 @@ class FakeDocker:
         self.refusals: dict[str, str] = {}
         self.holds: dict[str, threading.Event] = {}
         self.containers: dict[str, FakeContainer] = {}
+        self.verdicts: dict[str, str] = {}
+        """What the check of the GPUs says, by the first of them; `stuck` where its container never ends."""
+        self.checks: list[FakeContainer] = []
         self.image_env: list[str] = []
         """Of every image."""
+        self.removed: list[str] = []
+        self.shared: list[str] = []
+        """Containers that ran with the same GPU at one time, which no machine survives."""
         self.past: list[FakeContainer] = []
         self.logins: list[tuple[str, str]] = []
         self.down = False
@@ -156,16 +162,29 @@ class FakeDocker:
             self._rm(arguments, environ, "")
         return 0, text, ""
 
+    def _check(self, container: FakeContainer) -> Answer:
+        self._refuse_shared_gpus(container)
+        self.checks.append(container)
+        verdict, before = self.verdicts.get(container.gpus[0], "pass"), len(self.removed)
+        while verdict == "stuck" and container.name not in self.removed[before:]:
+            threading.Event().wait(0.01)
+        return 0, f"NCCL version 2.27.5+cuda13.0\n{verdict}\n", ""
+
+    def _refuse_shared_gpus(self, container: FakeContainer) -> None:
+        for other in self.containers.values():
+            if other.running and not {*other.gpus}.isdisjoint(container.gpus):
+                self.shared.append(f"{other.name} and {container.name} would share a GPU")
+
     def _run(self, arguments: Sequence[str], environ: Mapping[str, str], text: str) -> Answer:
         container = FakeContainer.of(arguments)
+        if "--rm" in arguments:
+            return self._check(container)
         if container.name in self.containers:
             said = f'Conflict. The name "/{container.name}" is already in use.'
             return _refused("run", f"Error response from daemon: {said}")
         if container.image not in self.local.values():
             return _refused("run", f"Error response from daemon: No such image: {container.image}")
-        for other in self.containers.values():
-            if other.running and not {*other.gpus}.isdisjoint(container.gpus):
-                raise AssertionError(f"{other.name} and {container.name} would share a GPU")
+        self._refuse_shared_gpus(container)
         self.containers[container.name] = container
         name, port = container.labels["gemma4.hash"], int(container.argument("--port"))
         behaviour = self.behaviour(name)
@@ -182,6 +201,7 @@ class FakeDocker:
         return 0, f"{container.name}\n", ""
 
     def _rm(self, arguments: Sequence[str], environ: Mapping[str, str], text: str) -> Answer:
+        self.removed.append(arguments[-1])
         container = self.containers.pop(arguments[-1], None)
         if container:
             container.stop()
@@ -242,10 +262,11 @@ class FakeContainer:
         rest = list(arguments[1:])
         while rest[0].startswith("--"):
             name = rest.pop(0)
-            options.setdefault(name, []).append("" if name in ("--detach", "--privileged") else rest.pop(0))
-        labels = dict(label.split("=", 1) for label in options["--label"])
-        lines = [line for file in options["--env-file"] for line in Path(file).read_text().splitlines()]
-        mounts = [volume.split(":") for volume in options["--volume"]]
+            options.setdefault(name, []).append("" if name in ("--detach", "--privileged", "--rm") else rest.pop(0))
+        labels = dict(label.split("=", 1) for label in options.get("--label", ()))
+        lines = [line for file in options.get("--env-file", ()) for line in Path(file).read_text().splitlines()]
+        lines += options.get("--env", [])
+        mounts = [volume.split(":") for volume in options.get("--volume", ())]
         files = {inside: Path(outside).read_text() for outside, inside, *_ in mounts if Path(outside).is_file()}
         serial = hashlib.sha256(repr((arguments, id(options))).encode()).hexdigest()
         env = dict(line.split("=", 1) for line in lines)

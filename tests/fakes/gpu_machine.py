@@ -31,6 +31,10 @@ class GpuMachine(TpuMachine):
     def spec(self, name: str, **changes: Any) -> dict[str, Any]:
         return super().spec(name, **{"servers": self.places, **changes})
 
+    def close(self) -> None:
+        super().close()
+        assert not self.machine.docker.shared
+
     def server(self, number: int) -> FakeContainer:
         return self.machine.docker.containers[f"gemma4-{number}"]
 

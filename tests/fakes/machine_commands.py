@@ -92,7 +92,7 @@ class MachineCommands:
         verb = command.arguments[0]
         if verb == "run":
             labels = [each for each in command.arguments if each.startswith("gemma4.hash=")]
-            self.actions.append(f"run {labels[0].partition('=')[2]}")
+            self.actions += [f"run {label.partition('=')[2]}" for label in labels]
         elif verb in ("pull", "stop"):
             self.actions.append(verb)
         return self.docker.answer(command.arguments, command.environ, command.text)

@@ -16,6 +16,7 @@ from typing import NoReturn
 from containers.shared.web import TransientError
 
 from .accelerators import Accelerators
+from .all_reduce_check import AllReduceCheck
 from .cloud_log import CloudLog
 from .context import Context
 from .controller import Controller
@@ -80,9 +81,12 @@ def supervise(settings: SupervisorSettings) -> int:
     status.set(supervisor=installation.version, maintenance=None)
     state = SavedState(settings.state_dir / "state.json", settings.weights_root, status)
     docker = Docker(settings, log)
-    accelerators = Accelerators(settings.device_dir, settings.started_by == "container", log)
+    accelerators = Accelerators(settings.device_dir, settings.started_by == "container", docker, log)
+    all_reduce = AllReduceCheck(settings, docker, accelerators, log)
     readiness = Readiness(settings, log, status)
-    context = Context(settings, log, status, metadata, docker, accelerators, state, readiness, cloud_log.add_line)
+    context = Context(
+        settings, log, status, metadata, docker, accelerators, all_reduce, state, readiness, cloud_log.add_line
+    )
     log.info("begin", f"Supervisor {installation.version} begins.", version=installation.version)
 
     def prepare_to_end() -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .desired_spec import ServerPlace, Spec
+from .docker import Docker
 from .log import Log
 
 DRIVER = Path("/var/lib/nvidia")
@@ -41,8 +42,8 @@ class Accelerators:
     """The devices below `device_dir`. With `is_contained`, this machine has GPUs, and its driver was to be installed before
     this program ran."""
 
-    def __init__(self, device_dir: Path, is_contained: bool, log: Log) -> None:
-        self._dir, self._is_contained, self._log = device_dir, is_contained, log
+    def __init__(self, device_dir: Path, is_contained: bool, docker: Docker, log: Log) -> None:
+        self._dir, self._is_contained, self._docker, self._log = device_dir, is_contained, docker, log
 
     @property
     def gpus(self) -> tuple[int, ...]:
@@ -54,13 +55,13 @@ class Accelerators:
         """The numbers of the GPUs that a server has, none on a machine with TPU chips."""
         return (place.devices or self.gpus) if self.gpus else ()
 
-    def options(self, spec: Spec, place: ServerPlace, search_path: str) -> DeviceOptions:
-        """Return what gives the server its devices. `search_path` is the image's own LD_LIBRARY_PATH. Raises NoDeviceError."""
+    def options(self, spec: Spec, place: ServerPlace, image_id: str) -> DeviceOptions:
+        """Return what gives the server its devices. Raises DockerError, NoDeviceError."""
         if self.gpus or self._is_contained or place.devices:
-            return self._gpu_options(place, spec.env.get(SEARCH_PATH, search_path))
+            return self._gpu_options(spec, place, image_id)
         return DeviceOptions(self._chip_options(spec.privileged))
 
-    def _gpu_options(self, place: ServerPlace, search_path: str) -> DeviceOptions:
+    def _gpu_options(self, spec: Spec, place: ServerPlace, image_id: str) -> DeviceOptions:
         wanted = self.gpus_of(place) or place.devices
         missing = [number for number in wanted if number not in self.gpus]
         if missing or not wanted:
@@ -71,6 +72,7 @@ class Accelerators:
         options = [*self._device_options(names), "--ipc", "host", *PINNED]
         for folder in ("lib64", "bin"):
             options += ["--volume", f"{DRIVER}/{folder}:{IN_CONTAINER}/{folder}:ro"]
+        search_path = spec.env.get(SEARCH_PATH) or self._docker.image_env(image_id).get(SEARCH_PATH, "")
         parts = [part for part in search_path.split(":") if part]
         return DeviceOptions(
             options, {SEARCH_PATH: ":".join([*(part for part in parts if part != LIBRARIES), LIBRARIES])}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from .accelerators import Accelerators
+from .all_reduce_check import AllReduceCheck
 from .docker import NAME, Docker
 from .log import Log, ServerLog
 from .machine_status import MachineStatus, ServerStatus
@@ -27,6 +28,7 @@ class Context:
     metadata: MetadataServer
     docker: Docker
     accelerators: Accelerators
+    all_reduce: AllReduceCheck
     state: SavedState
     readiness: Readiness
     add_line: Callable[[str, str, str, str], None]
@@ -39,10 +41,10 @@ class Context:
         if isinstance(status, MachineStatus) and name:
             log, status = ServerLog(log, name), ServerStatus(status, name)
         output = ServerOutput(container, lambda *line: self.add_line(name, *line))
+        shared = {each.name: getattr(self, each.name) for each in fields(self)}
         return ServerContext(
-            self.settings, log, status, self.metadata, self.docker, self.accelerators, self.state, self.readiness,
-            self.add_line, suffix, container, output,
-        )  # fmt: skip
+            **{**shared, "log": log, "status": status}, suffix=suffix, container=container, output=output
+        )
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from .accelerators import SEARCH_PATH, Accelerators
+from .accelerators import Accelerators
+from .all_reduce_check import arguments_without_peers, without_peers
 from .desired_spec import ServerPlace, Spec
 from .docker import ANSWER_S, FINGERPRINT, HASH, NAME, Docker, DockerError, write_private
 from .supervisor_settings import SupervisorSettings
@@ -59,18 +60,26 @@ class ServerContainer:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise DockerError(f"docker container inspect: the answer cannot be read ({type(error).__name__})") from None
 
-    def start(self, spec: Spec, place: ServerPlace, image_id: str, address: str, token_file: Path | None) -> str:
-        """Run the server in the background; returns the container's id. Raises DockerError, NoDeviceError."""
+    def start(
+        self, spec: Spec, place: ServerPlace, image_id: str, address: str, token_file: Path | None,
+        avoids_peers: bool = False,
+    ) -> str:  # fmt: skip
+        """Run the server in the background; returns the container's id. Raises DockerError, NoDeviceError.
+
+        With `avoids_peers`, its GPUs pass no memory to each other.
+        """
         entrypoint, *arguments = spec.command(address, place.port)
-        search_path = self._docker.image_env(image_id).get(SEARCH_PATH, "") if self._accelerators.gpus else ""
-        devices = self._accelerators.options(spec, place, search_path)
+        env = dict(spec.env)
+        if avoids_peers:
+            env, arguments = without_peers(env), arguments_without_peers(arguments)
+        devices = self._accelerators.options(spec, place, image_id)
         options = ["--name", self.name, "--network", "host", "--stop-timeout", str(round(spec.drain_s))]
         options += [*devices.options, "--volume", "/dev/shm:/dev/shm"]  # noqa: S108  compiled programs, downloads
         if spec.weights:
             options += ["--volume", f"{self._weights_root}:{self._weights_root}:ro"]
         options += ["--log-driver", "json-file", "--log-opt", "max-size=100m", "--log-opt", "max-file=3"]
         options += ["--label", f"{HASH}={spec.hash}", "--label", f"{FINGERPRINT}={place.fingerprint}"]
-        env = {**spec.env, **devices.env}
+        env |= devices.env
         if token_file:
             # As a file: docker inspect and the process list show the environment and the command line.
             options += ["--volume", f"{token_file}:{TOKEN_IN_CONTAINER}:ro"]

@@ -44,7 +44,12 @@ class ServingSlot:
         weight_staging.remove_unlisted_files(run.spec.weights)
         secret = run.spec.token_secret
         file = token_file(self._context.settings.run_dir, secret) if secret else None
-        return self._context.container.start(run.spec, run.place, run.image_id, run.address, file)
+        problem = self._context.all_reduce.problem(run.spec, run.place, run.image_id)
+        if problem:
+            self._context.status.trouble("gpus", f"{problem}. The server is started without that, and is slower.")
+        else:
+            self._context.status.clear("gpus")
+        return self._context.container.start(run.spec, run.place, run.image_id, run.address, file, bool(problem))
 
     def stop(self, drain_s: float) -> None:
         """Wait until gateways know that the container takes no requests, let it finish its answers, and remove it.

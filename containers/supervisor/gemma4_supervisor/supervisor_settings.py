@@ -53,6 +53,8 @@ class SupervisorSettings:
     unhealthy_s: float = 180
     """How long a running server may answer with errors, out of reach, or generate nothing while a request waits,
     before it is restarted. A question to a silent one waits as long."""
+    all_reduce_s: float = 300
+    """Longest time for the check of a server's GPUs: three minutes to load torch, one for the sums, and one for docker."""
     stable_s: float = 600
     """Serving for so long proves a specification: earlier failures are forgotten, and it is the last good one."""
     roll_s: float = 30

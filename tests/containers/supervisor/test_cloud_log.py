@@ -310,4 +310,5 @@ class TestTheServersOutput:
 
 def server_container() -> ServerContainer:
     settings, log = SupervisorSettings(), Log(io.StringIO())
-    return ServerContainer(Docker(settings, log), Accelerators(Path("/dev"), False, log), settings, "")
+    docker = Docker(settings, log)
+    return ServerContainer(docker, Accelerators(Path("/dev"), False, docker, log), settings, "")

@@ -9,6 +9,7 @@ import pytest
 
 from containers.supervisor.gemma4_supervisor import preparation
 from containers.supervisor.gemma4_supervisor.accelerators import Accelerators
+from containers.supervisor.gemma4_supervisor.all_reduce_check import AllReduceCheck
 from containers.supervisor.gemma4_supervisor.context import Context
 from containers.supervisor.gemma4_supervisor.docker import Abandoned, Docker
 from containers.supervisor.gemma4_supervisor.huggingface import token_files, unnamed_models
@@ -52,8 +53,9 @@ class TestHuggingFaceFiles:
         status = MachineStatus(log, tmp_path / "status.json", lambda text: None, 10, 60)
         state = SavedState(tmp_path / "state.json", ROOT, status)
         docker = Docker(settings, log)
-        gpus, readiness = Accelerators(tmp_path, False, log), Readiness(settings, log, status)
-        context = Context(settings, log, status, MetadataServer(settings, log), docker, gpus, state, readiness, print)
+        gpus, readiness = Accelerators(tmp_path, False, docker, log), Readiness(settings, log, status)
+        check, metadata = AllReduceCheck(settings, docker, gpus, log), MetadataServer(settings, log)
+        context = Context(settings, log, status, metadata, docker, gpus, check, state, readiness, print)
         spec = parsed(hfTokenSecret="projects/p/secrets/s")
         late = preparation.Preparation(context, spec, lambda *_: None, lambda _: None)
 

@@ -284,7 +284,7 @@ class TestASupervisorThatEnds:
 
 
 class TestAnotherDivisionOfTheMachine:
-    """The fake docker fails a test in which two containers that run have the same GPU."""
+    """`GpuMachine.close` fails a test in which two containers ran with the same GPU."""
 
     def test_servers_that_are_divided_anew_never_share_a_gpu_and_old_ones_go(self, four: GpuMachine) -> None:
         places = [

@@ -1,0 +1,45 @@
+"""So much of torch as the check of the GPUs uses: numbers in a row on one device, and sums over processes (`distributed`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+float32 = "float32"
+cuda = SimpleNamespace(set_device=lambda rank: None)
+
+
+class FakeTensor:
+    def __init__(self, values: list[float]) -> None:
+        self.values = values
+
+    def __add__(self, other: float) -> FakeTensor:
+        return FakeTensor([value + other for value in self.values])
+
+    def __mul__(self, other: float) -> FakeTensor:
+        return FakeTensor([value * other for value in self.values])
+
+    def __mod__(self, other: float) -> FakeTensor:
+        return FakeTensor([value % other for value in self.values])
+
+    def __ne__(self, other: object) -> Any:
+        assert isinstance(other, FakeTensor)
+        return FakeTensor([float(one != two) for one, two in zip(self.values, other.values, strict=True)])
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def sum(self) -> FakeTensor:
+        return FakeTensor([sum(self.values)])
+
+    @property
+    def item(self) -> Callable[[], float]:
+        return lambda: self.values[0]
+
+
+def arange(size: int, **_: object) -> FakeTensor:
+    return FakeTensor([float(number) for number in range(size)])
+
+
+def zeros(size: int, **_: object) -> FakeTensor:
+    return FakeTensor([0.0] * size)
