@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from infra.planning.gateway.container import STOP_AFTER_S
 from infra.planning.gateway.local_answers import error_page, refusal
-from infra.planning.gateway.members import PLACEHOLDER, READY_PORT, GatewayMember, by_path_name
+from infra.planning.gateway.members import READY_PORT, GatewayMember, by_path_name
 from infra.planning.gateway.routing import Routing
 from infra.planning.gateway.service_limits import REQUEST_TIMEOUT_MAX_S
 
@@ -77,14 +77,14 @@ def render_haproxy(
     return "\n\n".join(
         (
             _section("global", _global(routing)),
-            _section("defaults gateway", _defaults(request_timeout_s, requests_each)),
-            _section("defaults balanced from gateway", bounds),
-            _section("defaults named from gateway", [*bounds, *_NAMED]),
-            _section("defaults checked from gateway", [*bounds, *_NAMED, *_CHECKED]),
+            _section("defaults common", _defaults(request_timeout_s, requests_each)),
+            _section("defaults balanced from common", bounds),
+            _section("defaults named from common", [*bounds, *_NAMED]),
+            _section("defaults checked from common", [*bounds, *_NAMED, *_CHECKED]),
             _section("resolvers vpc", _resolvers(nameserver)),
             *routing.sections,
-            _section("frontend gateway from gateway", _frontend(project, port, patience_s, routing, named)),
-            _section("backend unknown from gateway", [f"http-request {refusal(404)}"]),
+            _section("frontend gateway from common", _frontend(project, port, patience_s, routing, named)),
+            _section("backend unknown from common", [f"http-request {refusal(404)}"]),
             _section(f"backend {BALANCED} from balanced", _balanced(domain, members, routing)),
             *(_by_name(name, found, domain, ready_port) for name, found in named.items()),
         )
@@ -116,9 +116,9 @@ def _defaults(request_timeout_s: int, requests_each: int) -> Iterator[str]:
     yield "option redispatch 1"
     yield "retry-on conn-failure"
     yield from (error_page(status) for status in (400, 408, 500, 502, 503, 504))
-    yield (
+    yield (  # no address before DNS has given one, else from 3.1 on whoever follows a check counts as up before it
         "default-server inter 1s fastinter 250ms downinter 500ms fall 2 rise 1 "
-        f"maxconn {requests_each} init-addr {PLACEHOLDER} resolvers vpc resolve-prefer ipv4"
+        f"maxconn {requests_each} init-addr none resolvers vpc resolve-prefer ipv4"
     )
 
 

@@ -27,10 +27,10 @@ def section(text: str, head: str) -> str:
 
 
 class TestTheConfigurationIsAFunctionOfNames:
-    def test_members_are_names_below_the_domain_and_only_the_placeholder_is_an_address(self) -> None:
+    def test_members_are_names_below_the_domain_and_only_the_dns_server_is_an_address(self) -> None:
         text = render()
         assert "server blue-a blue-a.gemma4-v6e4.internal:8000" in text
-        assert set(re.findall(r"\d+\.\d+\.\d+\.\d+", text)) == {"127.0.0.1", "169.254.169.254"}
+        assert set(re.findall(r"\d+\.\d+\.\d+\.\d+", text)) == {"169.254.169.254"}
 
     def test_a_machine_more_or_fewer_among_the_known_names_changes_nothing(self) -> None:
         assert render(gateway_members([], ports=[8000])) == render(gateway_members(["red", "blue"], ports=[8000]))
@@ -64,6 +64,11 @@ class TestTheConfigurationIsAFunctionOfNames:
         assert holds == {
             "valid": "1s", "obsolete": "0s", "nx": "1h", "other": "1h", "refused": "1h", "timeout": "1h"
         }  # fmt: skip
+
+    def test_no_two_sections_share_a_name(self) -> None:
+        """HAProxy takes a frontend that is called like a `defaults` section up to 3.2, with Debian's 2.6 among them."""
+        named = [part.split()[1] for part in render().split("\n\n") if not part.startswith("global")]
+        assert len(set(named)) == len(named)
 
     def test_an_answer_may_take_as_long_as_a_request(self) -> None:
         for side in ("client", "server"):
