@@ -6,7 +6,7 @@ consistent. A fault in a file is a fault of this program: CatalogError names eve
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from infra.catalog.schema import (
     LoadedSize,
     Model,
     Price,
+    PriceOfRegions,
     Profile,
     ProgramSize,
     Quota,
@@ -64,9 +65,7 @@ class Catalog:
         file = self._open("accelerators.toml")
         accelerators = file.keyed("accelerators", Accelerator)
         for accelerator in accelerators.values():
-            run, tpu = accelerator.cloud_run, accelerator.tpu
-            names = (run.quota, run.quota_zonal_redundancy) if run else (tpu.quota, tpu.quota_on_demand) if tpu else ()
-            for name in names:
+            for name in _quotas_of(accelerator):
                 file.refer(f"accelerators.{accelerator.id}.quota", name, self.quotas)
         file.finish()
         return accelerators
@@ -88,7 +87,7 @@ class Catalog:
     @cached_property
     def prices(self) -> tuple[Price, ...]:
         file = self._open("prices.toml")
-        prices = file.listed("prices", Price)
+        prices = tuple(price for row in file.listed("prices", PriceOfRegions) for price in row.each())
         for number, price in enumerate(prices, start=1):
             if any((price.sku, price.region) == (other.sku, other.region) for other in prices[: number - 1]):
                 file.fault(f"prices[{number}]", f"{price.sku} in {price.region} has a price already")
@@ -281,6 +280,16 @@ class Catalog:
 def catalog() -> Catalog:
     """Return the catalog that ships with this program, the same for the whole process."""
     return Catalog()
+
+
+def _quotas_of(accelerator: Accelerator) -> Iterator[str]:
+    """Yield the quotas that the platforms' own tables of a machine name."""
+    if run := accelerator.cloud_run:
+        yield from (run.quota, run.quota_zonal_redundancy)
+    if tpu := accelerator.tpu:
+        yield from (tpu.quota, tpu.quota_on_demand)
+    if engine := accelerator.compute_engine:
+        yield from (engine.quota, engine.quota_on_demand, engine.quota_all_regions)
 
 
 def _get(kind: str, rows: Mapping[str, RowT], key: str) -> RowT:

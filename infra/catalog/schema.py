@@ -7,6 +7,7 @@ FLOP/s, money is US dollars. A `Source` names where a figure came from and when 
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterator
 from enum import StrEnum
 from functools import cached_property
 from typing import Literal
@@ -329,6 +330,20 @@ class TpuLimits(Row):
     """Zones where Google was seen to refuse flex-start for this generation; what is in neither list is unknown."""
 
 
+class ComputeEngineLimits(Row):
+    """What Compute Engine is asked for, and what is known of it."""
+
+    listed_regions: tuple[str, ...]
+    """Regions in whose price list the machine is; in which of their zones, and whether there is stock, is not known."""
+    quota: str
+    """Quota of spot and flex-start, in GPUs."""
+    quota_on_demand: str
+    quota_all_regions: str
+    """Quota of all GPUs of the project, whatever they are and however they are bought."""
+    p2p_level: str
+    """NCCL_P2P_LEVEL, with which NCCL lets the GPUs of this machine reach each other directly."""
+
+
 class Accelerator(Row):
     """A machine shape that can be rented: devices of one kind, and where."""
 
@@ -356,9 +371,10 @@ class Accelerator(Row):
     """CUDA compute capability of a GPU; None for other devices."""
     machine_type: str | None = None
     host_memory_gib: int | None = None
-    """Memory of the machine where the platform fixes it (TPU, Compute Engine)."""
+    """Memory of the machine as its system sees it, where the platform fixes it (TPU, Compute Engine)."""
     cloud_run: CloudRunLimits | None = None
     tpu: TpuLimits | None = None
+    compute_engine: ComputeEngineLimits | None = None
     deployable: bool = True
     """False: planned, but no component builds it yet."""
     measured: tuple[Literal["decode", "prompt"], ...] = ()
@@ -437,6 +453,8 @@ class Quota(Row):
     id: str
     service: str
     unit: Literal["GPU", "GiB", "vCPU", "chips"]
+    dimensions: dict[str, str] = {}
+    """What of the quota counts, beside its region: the family of the GPUs."""
     per_unit: int
     """How many of the quota's own units make one `unit`: 1,073,741,824 bytes a GiB."""
     default: float | None = None
@@ -455,6 +473,8 @@ class PriceUnit(StrEnum):
     VCPU_HOUR = "vcpu-hour"
     GIB_HOUR = "gib-hour"
     GB_MONTH = "gb-month"
+    MIBPS_MONTH = "mibps-month"
+    IOPS_MONTH = "iops-month"
     VERSION_MONTH = "version-month"
 
 
@@ -462,13 +482,31 @@ class Price(Row):
     """One list price. `region` is None for a tier-1 price that serves as the stand-in elsewhere."""
 
     sku: str
-    """e.g. cloud-run-l4, cloud-run-vcpu, v6e-flex-start, g4-standard-96, storage-standard."""
+    """e.g. cloud-run-l4, cloud-run-vcpu, v6e-flex-start, g4-spot, storage-standard."""
     usd: float
     unit: PriceUnit
     region: str | None = None
     free_allowance: float = 0.0
     """Units a month that cost nothing."""
     source: Source
+
+
+class PriceOfRegions(Price):
+    """The same list price in several regions, as the file has it."""
+
+    regions: tuple[str, ...] = ()
+
+    def each(self) -> Iterator[Price]:
+        """Yield the price of each region; without any, the tier-1 price."""
+        for region in self.regions or (self.region,):
+            yield Price(
+                sku=self.sku,
+                usd=self.usd,
+                unit=self.unit,
+                region=region,
+                source=self.source,
+                free_allowance=self.free_allowance,
+            )
 
 
 class Image(Row):

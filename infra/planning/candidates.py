@@ -81,7 +81,7 @@ def quality_of(model: Model, facts: Catalog, *, quantized_while_loading: bool = 
     return Quality(title, score.percent, own=not says, says=says, where=score.source.where)
 
 
-_NOT_MEASURED = ("workload", "scaling", "tpu", "gateway")
+_NOT_MEASURED = ("workload", "scaling", "tpu", "machine", "gateway")
 """Groups that say nothing about one server."""
 _AT_MOST = ("serving.maxModelLen", "serving.maxNumSeqs")
 """Settings of which a smaller value asks less of a server than the measured one did."""

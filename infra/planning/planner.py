@@ -281,7 +281,7 @@ class _PlanningRun:
         in_vain = (
             *without_effect(settings, self.platform, self.accelerator, draft.origins),
             *profile_without_effect(settings, draft.origins, lambda profile: self._knee(server, profile)),
-            *check_idle_devices(settings, self.accelerator, cost.usd_per_hour),
+            *(() if self.platform.fills_machine else check_idle_devices(settings, self.accelerator, cost.usd_per_hour)),
         )
         return (
             self.platform.check_place(settings, self.accelerator, self.place)

@@ -199,7 +199,7 @@ def _plain_variants(need: Need, model: Model, accelerator: Accelerator, facts: C
 def _staffed(need: Need, plan: Plan, changes: Mapping[str, Any], facts: Catalog) -> Candidate | _Short:
     """Return the fewest replicas that hold all users at the speed asked for, planned as they would be written."""
     reason = "cannot hold so many users"
-    for replicas in range(1, plan.platform.most_replicas + 1):
+    for replicas in _numbers(plan):
         each = -(-need.users // replicas)
         if each > min(_most_each(plan, replicas), plan.requests_held):
             continue
@@ -246,4 +246,10 @@ def _most_users(need: Need, plan: Plan) -> int:
         each = min(_most_each(plan, replicas), plan.requests_held)
         return replicas * bisect.bisect_left(range(1, each + 1), True, key=too_slow)
 
-    return max(held_by(replicas) for replicas in range(1, plan.platform.most_replicas + 1))
+    return max(held_by(replicas) for replicas in _numbers(plan))
+
+
+def _numbers(plan: Plan) -> range:
+    """Return how many replicas there may be: those that one machine runs come together."""
+    each = plan.deployment.together
+    return range(each, max(each, plan.platform.most_replicas) + 1, each)

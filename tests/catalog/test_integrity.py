@@ -129,6 +129,8 @@ SANE_USD = {
     PriceUnit.VCPU_HOUR: (0.001, 0.1),
     PriceUnit.GIB_HOUR: (0.0005, 0.02),
     PriceUnit.GB_MONTH: (0.01, 0.2),
+    PriceUnit.MIBPS_MONTH: (0.01, 0.2),
+    PriceUnit.IOPS_MONTH: (0.001, 0.02),
     PriceUnit.VERSION_MONTH: (0.01, 0.2),
 }
 
@@ -153,13 +155,19 @@ class TestPrices:
             prices = {kind: CATALOG.price(f"v6e-{kind}").usd for kind in ("on-demand", "flex-start", "spot")}
             assert prices["flex-start"] < prices["spot"] < prices["on-demand"]
         else:
-            assert CATALOG.price(str(accelerator.machine_type)).usd > 0
+            family = str(accelerator.machine_type).partition("-")[0]
+            regions = {price.region for price in CATALOG.prices if price.sku == f"{family}-on-demand"}
+            for region in regions:
+                prices = {
+                    kind: CATALOG.price(f"{family}-{kind}", region).usd for kind in ("on-demand", "flex-start", "spot")
+                }
+                assert max(prices["spot"], prices["flex-start"]) < prices["on-demand"]
 
     @pytest.mark.parametrize("accelerator", ACCELERATORS, ids=named)
     def test_a_device_costs_what_its_bandwidth_lets_expect(self, accelerator: Accelerator) -> None:
         """All devices on file cost 0.8 to 2.9 dollars an hour for each TB/s: a slip of the decimal point is outside."""
-        machine = str(accelerator.machine_type)
-        skus = {machine: accelerator.devices, f"{machine}-flex-start": accelerator.devices}
+        family = str(accelerator.machine_type).partition("-")[0]
+        skus = {f"{family}-on-demand": 1, f"{family}-flex-start": 1}
         if accelerator.cloud_run:
             skus = {f"cloud-run-{accelerator.id}": 1}
         elif accelerator.tpu:
@@ -188,6 +196,10 @@ class TestPrices:
 class TestQuotas:
     @pytest.mark.parametrize("quota", CATALOG.quotas.values(), ids=lambda row: row.id)
     def test_the_name_says_what_is_counted_and_where(self, quota: Quota) -> None:
+        if quota.service == "compute.googleapis.com":
+            assert re.fullmatch(r"[A-Z0-9-]*GPU[A-Z-]*-per-project(-region)?", quota.id)
+            assert quota.unit == "GPU"
+            return
         pattern, service = {
             "GPU": (r"Nvidia\w+GpuAlloc(NoZonalRedundancy)?PerProjectRegion", "run.googleapis.com"),
             "GiB": (r"MemAllocPerProjectRegion", "run.googleapis.com"),

@@ -22,6 +22,7 @@ from infra.errors import CatalogError, Fault, Gemma4Error
 from infra.planning.memory.verdict import Verdict
 from infra.planning.plan import Plan
 from infra.planning.planner import make_plan
+from infra.planning.platforms.compute_engine.machines import MachinesPlan
 from infra.planning.platforms.tpu.slices import SlicesPlan
 from infra.planning.report.data import as_json
 from infra.planning.report.diff import compare
@@ -185,6 +186,16 @@ _CHOSEN: Mapping[str, Draw] = {
     "tpu.waitForCapacity": _one_of("1m", "20m", "5h"),
     "tpu.replaceActive": _one_of(True, False),
     "tpu.privileged": _one_of(True, False),
+    "machine.names": _one_of([], ["blue", "green"], ["a", "b", "c", "d", "e", "f", "g", "h"]),
+    "machine.zones": _one_of(["us-west1-c"], ["europe-west4-a", "europe-west4-b"], ["us-east4-a"]),
+    "machine.shapes": _one_of(["g4-standard-384"], ["g4-standard-96", "g4-standard-192"], ["n2-standard-8"]),
+    "machine.provisioning": _one_of("flex-start", "spot", "on-demand"),
+    "machine.maxRunDuration": _one_of("1m", "10m", "20m", "24h", "7d", "8d"),
+    "machine.validUntilDuration": _one_of("1s", "10m", "4h", "9d"),
+    "machine.waitForCapacity": _one_of("1m", "20m", "5h"),
+    "machine.image": _one_of("cos-125-lts", "projects/my-project/global/images/cos"),
+    "machine.diskGb": _one_of(20, 60, 100, 400),
+    "machine.diskThroughput": _one_of(140, 600, 2400),
     "weights.source": _one_of("bucket", "existing", "huggingface"),
     "weights.bucket": _one_of("my-project-gemma-weights"),
     "weights.access": _one_of("mount", "stream"),
@@ -314,11 +325,13 @@ def more_never_costs_less(one: DrawnStack, plan: Plan) -> Iterator[str]:
         steps += [{"scaling.minInstances": kept, "scaling.maxInstances": max(kept, scaling.max_instances)}]
     elif isinstance(plan.deployment, SlicesPlan):
         steps = [{"tpu.slices": [*plan.deployment.names[:7], "more"]}]
+    elif isinstance(plan.deployment, MachinesPlan):
+        steps = [{"machine.names": [*plan.deployment.names[:7], "more"]}]
     else:
         steps = []
     figures = [(step, name) for step in steps for name in ("usd_per_hour_at_most", "usd_per_month_idle")]
     if (larger := _LARGER.get(plan.accelerator.id)) is not None:
-        figures.append(({"accelerator": larger}, "usd_per_hour"))  # another recipe may keep other weights
+        figures.append(({"accelerator": larger}, "usd_per_hour_together"))  # another recipe may keep other weights
     for step, name in figures:
         before, after = getattr(cost, name), getattr(one.planned(step).cost, name)
         if after < before - 1e-9:

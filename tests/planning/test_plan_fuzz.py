@@ -34,7 +34,7 @@ V6E1 = DrawnStack({"model": "gemma-4-e4b-it", "accelerator": "v6e-1"}, {})
 
 
 def test_random_plans_keep_every_invariant() -> None:
-    tally = run(seed=20261125, count=200)
+    tally = run(seed=20261129, count=200)
     assert tally.faults == []
     assert {"fits", "tight", "refused"} <= set(tally.verdicts)
     assert tally.fixes > 150
@@ -87,7 +87,7 @@ class TestEachInvariantCanFail:
         [
             (L4, "replica_hour", {("scaling.maxInstances", "usd_per_hour_at_most")}),
             (L4, "idle_month", {("scaling.maxInstances", "usd_per_month_idle")}),
-            (V6E1, "replica_hour", {("tpu.slices", "usd_per_hour_at_most"), ("accelerator", "usd_per_hour")}),
+            (V6E1, "replica_hour", {("tpu.slices", "usd_per_hour_at_most"), ("accelerator", "usd_per_hour_together")}),
         ],
     )
     def test_a_price_that_falls_with_more_replicas_is_found(

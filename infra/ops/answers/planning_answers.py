@@ -31,7 +31,7 @@ class StackRow(Data):
     requests_held_band: BandData | None = Field(description="as `capacity.requestsOfWorkloadBand` of the plan")
     kv_tokens: int | None = Field(description="as `capacity.tokens` of the plan")
     kv_tokens_band: BandData | None = Field(description="as `capacity.tokensBand` of the plan")
-    usd_per_hour: Number = Field(description="one replica, running")
+    usd_per_hour: Number = Field(description="one replica, running, or all that one machine runs")
 
 
 class UnreadableStack(Data):

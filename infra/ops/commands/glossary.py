@@ -84,7 +84,7 @@ GLOSSARY = {
     "prediction, with its band. See: gemma4 explain new prompt",
     "speculative decoding": "A cheap drafter proposes tokens and the model checks them in one step. A single request gets "
     "faster, and its text stays the same. See serving.speculation.",
-    "spot": "Capacity that Google may take back at any moment. See tpu.provisioning.",
+    "spot": "Capacity that Google may take back at any moment. See tpu.provisioning and machine.provisioning.",
     "stack": "One deployment, described by a stack file: the stack l4 is described by Pulumi.l4.yaml. See: gemma4 stacks",
     "supervisor": "The program on a TPU slice that fetches what the slice should serve, starts vLLM and watches it. It goes "
     "back to the last good spec when a new one does not come up.",

@@ -65,5 +65,5 @@ def _stack_row(name: str, root: Path) -> StackRow | UnreadableStack:
         requests_held_band=None if held is None else BandData.model_validate(exact_band(held)),
         kv_tokens=None if plan.refused else plan.capacity.tokens,
         kv_tokens_band=None if tokens is None else BandData.model_validate(exact_band(tokens)),
-        usd_per_hour=exact(plan.cost.usd_per_hour),
+        usd_per_hour=exact(plan.cost.usd_per_hour_together),
     )

@@ -13,7 +13,7 @@ from infra.catalog.versions import minor_version, version_numbers
 from infra.errors import Fault, Findings
 from infra.planning.server.implementations import implementation_of
 from infra.planning.server.server import IMAGE_TOKENS, VIDEO_TOKENS, Server
-from infra.planning.server.user_flags import UNPLANNED_FLAGS, doubtful_arguments, serving_flags
+from infra.planning.server.user_flags import SPREADING_FLAGS, UNPLANNED_FLAGS, doubtful_arguments, serving_flags
 from infra.planning.settings.declarations import Settings
 from infra.planning.units import counted, read_usd
 
@@ -50,8 +50,7 @@ def _parallelism(settings: Settings, accelerator: Accelerator) -> Iterator[Fault
 def check_idle_devices(settings: Settings, accelerator: Accelerator, usd_per_hour: float) -> Iterator[Fault]:
     """Yield a warning where fewer devices share the model than are paid for; `usd_per_hour` is the price of all of them."""
     parallel, devices = settings.serving.tensor_parallel_size, accelerator.devices
-    spreading = ("--data-parallel-size", "--pipeline-parallel-size")  # use the other devices, unplanned
-    spread = any(serving_flags(settings).main_spelling(written) in spreading for written in settings.vllm_args)
+    spread = any(serving_flags(settings).main_spelling(written) in SPREADING_FLAGS for written in settings.vllm_args)
     if parallel is None or parallel >= devices or spread:
         return
     idle = devices - parallel

@@ -35,6 +35,11 @@ class Rental(ABC):
         return ()
 
     @property
+    def together(self) -> int:
+        """Replicas that come and go together, because one machine runs them."""
+        return 1
+
+    @property
     def kept_replicas(self) -> int:
         """Replicas that `idle_month` prices: they run whether requests come or not."""
         return 0
@@ -66,6 +71,8 @@ class CostEstimate:
     """How long the copy may take, over how long it is likely to."""
     replicas: int
     """The most that the stack runs at once."""
+    together: int
+    """Of these, as many come and go together as one machine runs."""
     planned_requests: int
     usd_per_million_alone: Band
     usd_per_million_planned: Band
@@ -80,6 +87,11 @@ class CostEstimate:
     def usd_per_hour(self) -> float:
         """Dollars an hour while one replica runs."""
         return _sum(self.replica_hour)
+
+    @property
+    def usd_per_hour_together(self) -> float:
+        """Dollars an hour while the fewest run that can be rented: one replica, or those of one machine."""
+        return self.usd_per_hour * self.together
 
     @property
     def usd_per_hour_at_most(self) -> float:
@@ -143,6 +155,7 @@ def estimate_cost(
         staging=staged,
         staging_spread=staging.seconds.times(1 / staging.seconds.mid) if staging else Band.exactly(1.0),
         replicas=rental.replicas,
+        together=rental.together,
         planned_requests=planned.requests,
         usd_per_million_alone=alone.total.dividing(usd_per_million_seconds),
         usd_per_million_planned=planned.total.dividing(usd_per_million_seconds),

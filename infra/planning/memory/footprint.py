@@ -155,11 +155,12 @@ def streamer_bytes(server: Server) -> int:
 
 
 def host_memory(server: Server, offloaded: float) -> Band:
-    """Return the host's memory in use: the server's processes, `offloaded` bytes a device, a checkpoint staged in memory,
-    and what streaming takes."""
+    """Return the host's memory in use by all servers on it: their processes, `offloaded` bytes a device, what streaming
+    takes, and a checkpoint staged in memory, once for all of them."""
     staged = server.model.checkpoint_bytes if server.hosting.staged_in_memory else 0
     pinned = PINNED_ROUNDING.times(offloaded * server.tensor_parallel)
-    return Band.total([HOST_MEMORY, pinned, Band.exactly(staged + streamer_bytes(server))])
+    each = Band.total([HOST_MEMORY, pinned, Band.exactly(streamer_bytes(server))])
+    return Band.total([each.times(server.hosting.servers), Band.exactly(staged)])
 
 
 def error_origin(server: Server) -> str:

@@ -133,36 +133,36 @@ def weights_stage(weight_bytes: int, path: WeightPath) -> Stage:
 
 def machine_stages(weights: Stage) -> Iterator[Stage]:
     """Yield what a machine does before its container starts; a server that restarts on it finds all of it done."""
-    yield Stage("machine and Docker", _seconds("machine"), "machine", restarts=False)
-    yield Stage("image pull", _seconds("image-pull"), "registry", restarts=False)
+    yield Stage("machine and Docker", stage_seconds("machine"), "machine", restarts=False)
+    yield Stage("image pull", stage_seconds("image-pull"), "registry", restarts=False)
     yield replace(weights, restarts=False)
 
 
 def container_stage(server: Server) -> Stage:
     """Return the start of the container and of Python in it; on TPU also of moving the weights to the chips."""
     if not server.implementation.uses_cuda:
-        return Stage("container and load", _seconds("tpu-container"), "host")
-    return Stage("container", _seconds("cuda-container"), "host")
+        return Stage("container and load", stage_seconds("tpu-container"), "host")
+    return Stage("container", stage_seconds("cuda-container"), "host")
 
 
 def engine_stages(server: Server) -> Iterator[Stage]:
     """Yield what vLLM does between reading the weights and its first answer."""
     if not server.implementation.uses_cuda:
         chips = "one" if server.accelerator.devices == 1 else "several"
-        yield Stage("engine profile", _seconds("tpu-profile"), "host")
-        compile_s = _seconds(f"tpu-compile-{chips}")
-        yield Stage("XLA compilation", compile_s, "host", cached=_seconds("tpu-compile-cached"))
+        yield Stage("engine profile", stage_seconds("tpu-profile"), "host")
+        compile_s = stage_seconds(f"tpu-compile-{chips}")
+        yield Stage("XLA compilation", compile_s, "host", cached=stage_seconds("tpu-compile-cached"))
     elif server.enforce_eager:
-        yield Stage("engine profile", _seconds("cuda-profile-eager"), "host")
+        yield Stage("engine profile", stage_seconds("cuda-profile-eager"), "host")
     else:
-        yield Stage("engine profile and CUDA graphs", _seconds("cuda-profile"), "host")
-        yield Stage("compile", _seconds("cuda-compile"), "host")
+        yield Stage("engine profile and CUDA graphs", stage_seconds("cuda-profile"), "host")
+        yield Stage("compile", stage_seconds("cuda-compile"), "host")
 
 
 def cached_engine_seconds(server: Server) -> Band:
     """Return the seconds of the engine's start with a cache in which all of its compiled programs are found."""
     if server.implementation.uses_cuda:
-        return _seconds("cuda-engine-cached")
+        return stage_seconds("cuda-engine-cached")
     return Band.total(stage.cached or stage.seconds for stage in engine_stages(server))
 
 
@@ -174,7 +174,7 @@ def start_remedies(server: Server, weight_bytes: int, path: WeightPath) -> Itera
     if path is WeightPath.HUGGING_FACE:
         yield "weights.source: bucket downloads from Hugging Face once instead of at every start."
     if server.implementation.eager_starts_sooner and not server.enforce_eager:
-        saved = _read(_seconds("cuda-compile"))
+        saved = _read(stage_seconds("cuda-compile"))
         yield f"serving.enforceEager: true skips {saved} of compiling and slows down decoding."
 
 
@@ -198,7 +198,8 @@ def _whole(stages: Iterable[Stage]) -> Band:
     return Band.independent_total(Band.total(parts) for parts in by_cause.values())
 
 
-def _seconds(stage: str) -> Band:
+def stage_seconds(stage: str) -> Band:
+    """Return how long a stage of the catalog takes."""
     return Band(*catalog().stage_times[stage].seconds)
 
 

@@ -8,7 +8,7 @@ from infra.catalog import Accelerator
 from infra.errors import CatalogError
 from infra.planning.platforms.base import Platform
 from infra.planning.platforms.cloud_run.cloud_run_platform import CloudRunPlatform
-from infra.planning.platforms.compute_engine import ComputeEnginePlatform
+from infra.planning.platforms.compute_engine.machine_platform import ComputeEnginePlatform
 from infra.planning.platforms.tpu.tpu_platform import TpuPlatform
 
 PLATFORMS: dict[str, Platform[Any]] = {

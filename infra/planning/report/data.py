@@ -73,7 +73,7 @@ def plan_data(plan: Plan, resources: ResourceList | None = None) -> form.PlanDat
         speed=_speed(plan),
         startup=_startup(plan),
         probes=_probes(plan),
-        **{"slices": None, **plan.deployment.as_json()},
+        **{"slices": None, "machines": None, **plan.deployment.as_json()},
         quotas=[_quota(need) for need in plan.quotas],
         cost=_cost(plan),
         vllm=form.VllmData(

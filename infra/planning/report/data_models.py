@@ -237,15 +237,47 @@ class SlicesData(Data):
     )
 
 
+class MachineServerData(Data):
+    """One of the servers on a machine."""
+
+    suffix: str = Field(description="what follows the machine's name in the server's; empty of the only one")
+    port: int = Field(description="where it listens")
+    devices: list[int] = Field(description="numbers of its GPUs; empty: all that the machine has")
+
+
+class MachinesData(Data):
+    """The machines of the stack on Compute Engine."""
+
+    names: list[str] = Field(description="one a machine")
+    zones: list[str] = Field(description="in any of them a machine may be")
+    shapes: list[str] = Field(description="machine types in order of preference, each with the same servers")
+    gpus: int = Field(description="of the first shape")
+    servers: list[MachineServerData] = Field(description="on each machine")
+    members: list[str] = Field(description="every server that the gateway knows by name, whether or not it is there")
+    provisioning: str = Field(description="`on-demand`, `spot` or `flex-start`")
+    image: str = Field(description="of the system, as Compute Engine takes it")
+    disk_gb: int = Field(description="boot disk, Hyperdisk Balanced")
+    disk_throughput_mibps: int = Field(description="MiB a second")
+    disk_iops: int = Field(description="operations a second")
+    valid_until_duration_s: int | None = Field(
+        description="how long a flex-start request may wait; null on other terms"
+    )
+    max_run_duration_s: int | None = Field(description="when a machine ends by itself; null where it does not")
+    wait_for_capacity_s: int = Field(description="how long one `pulumi up` waits")
+    subnet_cidr: str = Field(description="range of the machines, beside the gateway's `network.subnetCidr`")
+    gateway_requests_each: int = Field(
+        description="requests in flight for one server that is ready; one more than all of these is answered with 429"
+    )
+
+
 class QuotaData(Data):
     """A quota that the whole stack is counted against."""
 
     name: str = Field(
-        description="quota that the whole stack is counted against, as Google names it; the devices first. Empty on Compute "
-        "Engine"
+        description="quota that the whole stack is counted against, as Google names it; the devices first"
     )
     service: str = Field(description="API that it belongs to")
-    place: str = Field(description="region or zone")
+    place: str = Field(description="region or zone; global: the whole project")
     needed: Number = Field(description="by all instances or slices together, in `unit`")
     unit: str = Field(description="`GPU`, `GiB`, `vCPU` or `chips`")
     needed_in_quota_units: int = Field(description="the same as Google counts it: bytes, milli-vCPU, milliGPU")
@@ -299,11 +331,11 @@ class CostData(Data):
     """What the stack costs, at list prices in US dollars."""
 
     usd_per_hour: Number = Field(description="one replica, running, at list prices")
-    replicas: int = Field(description="instances, slices or machines that run at most")
+    replicas: int = Field(description="servers that run at most: instances, slices, or those of all machines")
     usd_per_hour_at_most: Number = Field(description="all replicas")
     usd_per_month_idle: Number = Field(description="a month in which nobody asks for anything")
     usd_per_run: Number | None = Field(
-        description="all slices for their whole `tpu.maxRunDuration`; null where nothing ends"
+        description="all slices or machines for as long as they run; null where nothing ends"
     )
     usd_staging: Number = Field(description="the one-time copy of the weights")
     usd_staging_band: BandData = Field(description="the same by how long the copy may take")
@@ -401,6 +433,7 @@ class PlanData(Data):
     startup: StartupData = Field(description="how long a start takes")
     probes: ProbesData = Field(description="health probes")
     slices: SlicesData | None = Field(description="TPU slices; null on other platforms")
+    machines: MachinesData | None = Field(description="machines of Compute Engine; null on other platforms")
     quotas: list[QuotaData] = Field(description="what the whole stack is counted against")
     cost: CostData = Field(description="what the stack costs")
     vllm: VllmData = Field(description="the server's command")

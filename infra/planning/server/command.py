@@ -78,7 +78,8 @@ def command_of(
     hashed = {"image": image, "revision": revision, "env": env, "argv": [*wrapper, *argv]}
     spec_hash = HASH_PREFIX + hashlib.sha256(json.dumps(hashed, sort_keys=True).encode()).hexdigest()[:12]
     names = ["--served-model-name", server.model.hub_id, spec_hash]
-    return Command((*argv, *names, "--host", server.hosting.listens_on, "--port", str(PORT)), env, spec_hash, wrapper)
+    heard = ["--host", server.hosting.listens_on, "--port", server.hosting.port or str(PORT)]
+    return Command((*argv, *names, *heard), env, spec_hash, wrapper)
 
 
 FLAG_ORDER = (
@@ -151,6 +152,7 @@ def planned_flags(
         "--model-loader-extra-config": (
             {"concurrency": 16, "memory_limit": server.streamer_limit_bytes} if server.streamed else None
         ),
+        "--disable-custom-all-reduce": True if _refuses_all_reduce(server) else None,
         "--hf-overrides": {"architectures": [DECODER_CLASS]} if server.decoder_alone else None,
         "--enable-lora": True if adapters else None,
         "--lora-modules": tuple(f"{name}={path}" for name, path in (adapters or {}).items()) or None,
@@ -175,12 +177,18 @@ def _speculative_config(
     return config
 
 
+def _refuses_all_reduce(server: Server) -> bool:
+    """Return whether more devices share the model than vLLM's own all-reduce connects on the machine."""
+    most = server.hosting.most_all_reduce
+    return most is not None and server.tensor_parallel > most
+
+
 def _environment(settings: Settings, server: Server) -> dict[str, str]:
     env = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
     env["VLLM_MEDIA_URL_ALLOW_REDIRECTS"] = "0"  # a redirect is followed without a look at the allowed domains
     if not settings.weights.from_hub:
         env |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
-    return {**env, **server.implementation.env, **settings.serving.env}
+    return {**env, **server.implementation.env, **server.hosting.env, **settings.serving.env}
 
 
 def _spelled(flag: str, value: Any, flags: FlagTable) -> list[str]:

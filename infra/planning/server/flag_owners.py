@@ -26,10 +26,13 @@ PROGRAM_FLAGS: Mapping[str, str] = {
     "--config": "the stack file",
     "--served-model-name": "the program",
     "--shutdown-timeout": "the program",
+    "--disable-custom-all-reduce": "the program",
 }
 """Flags that no setting declares, and who decides them."""
 
-SHARED_FLAGS = frozenset({"--hf-overrides", "--mm-processor-kwargs", "--shutdown-timeout"})
+SHARED_FLAGS = frozenset(
+    {"--disable-custom-all-reduce", "--hf-overrides", "--mm-processor-kwargs", "--shutdown-timeout"}
+)
 """Flags with an owner that `vllmArgs` may write all the same: what is written there takes the place of the owner's."""
 
 

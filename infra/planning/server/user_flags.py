@@ -11,6 +11,8 @@ from infra.image_names import parse_image_name
 from infra.planning.server.flag_owners import SHARED_FLAGS, flag_owners
 from infra.planning.settings.declarations import Settings, VisionTokens
 
+SPREADING_FLAGS = frozenset({"--data-parallel-size", "--pipeline-parallel-size"})
+"""Flags by which one server takes more devices than share its model."""
 UNPLANNED_FLAGS = frozenset(
     {
         "--data-parallel-size",

@@ -85,6 +85,14 @@ Member = Annotated[
 Region = Annotated[str, _matching(r"[a-z]+(-[a-z]+)+\d+", "us-east4")]
 Zone = Annotated[str, _matching(r"[a-z]+(-[a-z]+)+\d+-[a-z]", "us-east5-a")]
 SliceName = Annotated[str, _matching(r"[a-z][a-z0-9]{0,11}", "blue (lower-case letters and digits, at most 12)")]
+MachineType = Annotated[str, _matching(r"[a-z][a-z0-9]*-[a-z]+-\d+", "g4-standard-96")]
+SystemImage = Annotated[
+    str,
+    _matching(
+        r"cos-[a-z0-9][a-z0-9-]*|projects/[a-z0-9][a-z0-9.:-]*/global/images/[a-z][a-z0-9/-]*",
+        "cos-125-19216-532-108 or projects/my-project/global/images/my-cos",
+    ),
+]
 LabelKey = Annotated[str, _matching(r"[a-z][a-z0-9_-]{0,62}", "team")]
 LabelValue = Annotated[str, _matching(r"[a-z0-9_-]{0,63}", "ml-platform")]
 EnvName = Annotated[str, _matching(r"[A-Za-z_][A-Za-z0-9_]*", "VLLM_LOGGING_LEVEL")]
@@ -388,14 +396,15 @@ class WorkloadSettings(Group):
 
 
 class ScalingSettings(Group):
-    """Cloud Run instances; on TPU only concurrency and requestTimeout, of the gateway."""
+    """Cloud Run instances; behind a gateway only its concurrency and requestTimeout."""
 
     min_instances: int = setting(0, "Instances kept warm; each is paid around the clock.", 0, ge=0, le=100)
     max_instances: int = setting(1, "Most instances; must be covered by the GPU quota.", 1, ge=1, le=100)
     concurrency: int | None = setting(
         None,
         "Requests in flight, running and waiting: of one instance (GPU; default: twice maxNumSeqs, at most "
-        f"{MOST_CONCURRENCY}), or of one slice at the gateway (TPU; default: 512, all slices together at most 4000).",
+        f"{MOST_CONCURRENCY}), or of one server behind the gateway (TPU and Compute Engine; default: 512, all together at "
+        "most 4000).",
         32,
         ge=1,
         le=MOST_CONCURRENCY,
@@ -493,6 +502,67 @@ class GatewaySettings(Group):
     )
 
 
+class MachineSettings(Group):
+    """Machines of Compute Engine with GPUs."""
+
+    names: tuple[SliceName, ...] = setting(
+        ("blue",),
+        "Names of the machines behind the gateway; an empty list pauses the stack.",
+        ["blue", "green"],
+        max_length=8,
+    )
+    zones: tuple[Zone, ...] = setting(
+        (),
+        "Zones of one region in which Google may place a machine; default: the accelerator's first known zone.",
+        ["us-central1-b"],
+        max_length=8,
+    )
+    shapes: tuple[MachineType, ...] = setting(
+        (),
+        "Machine types that may serve, in order of preference: each runs the same servers, so that GPUs which a larger one "
+        "has beside them are idle and paid for. Default: the accelerator's own.",
+        ["g4-standard-96", "g4-standard-192"],
+        max_length=4,
+    )
+    provisioning: Provisioning = setting(
+        "on-demand",
+        "How capacity is bought: on-demand stays until it is deleted; spot may be taken back at any time; flex-start waits in "
+        "a queue and runs at most 7 days.",
+        "spot",
+    )
+    max_run_duration: Duration = setting("24h", "When a flex-start machine ends, 10m to 7d.", "24h")
+    valid_until_duration: Duration | None = setting(
+        None,
+        "How long a flex-start request may wait in the queue; default: as long as waitForCapacity. Longer, and a machine may "
+        "be granted, and paid for, when nobody waits for it.",
+        "4h",
+    )
+    wait_for_capacity: Duration = setting(
+        "20m", "How long `up` waits for a machine; where it comes later, it serves all the same.", "20m"
+    )
+    image: SystemImage = setting(
+        "cos-125-19216-532-108",
+        "Container-Optimized OS, whose version fixes which GPU drivers there are: an image of cos-cloud by its name, or a "
+        "family.",
+        "cos-125-19216-395-4",
+    )
+    disk_gb: int = setting(
+        200, "Boot disk (Hyperdisk Balanced), GB: two serving images fit while one is changed.", 200, ge=20, le=4096
+    )
+    disk_throughput: int = setting(
+        600,
+        "Throughput of the boot disk, MiB/s; 140 are free. It decides how long an image takes to unpack.",
+        600,
+        ge=140,
+        le=2400,
+    )
+    iap_ssh: bool = setting(
+        False,
+        "Let ssh in through Identity-Aware Proxy (35.235.240.0/20 to port 22 of the machines), nobody else.",
+        True,
+    )
+
+
 class WeightSettings(Group):
     """Where the server reads its weights."""
 
@@ -576,7 +646,8 @@ class NetworkSettings(Group):
 
     subnet_cidr: Cidr = setting(
         "10.8.0.0/26",
-        "Private range of the subnet, /16 to /26. TPU slices get the one of the same size beside it: 10.8.0.64/26.",
+        "Private range of the subnet, /16 to /26. TPU slices and machines get the one of the same size beside it: "
+        "10.8.0.64/26.",
         "10.8.0.0/26",
     )
 
@@ -600,7 +671,9 @@ class Settings(Group):
     accelerator: str = setting(..., "Catalog id of the accelerator.", "l4")
     profile: Profile = setting("balanced", "What to tune for: latency | balanced | throughput.", "balanced")
     region: Region | None = setting(
-        None, "Region of the service (on TPU: of the gateway); default: the accelerator's first.", "us-east4"
+        None,
+        "Region of the service (of the gateway, where there is one); default: the accelerator's first.",
+        "us-east4",
     )
     serving: ServingSettings = setting(ServingSettings(), "The vLLM server.")
     vllm_args: dict[str, Any] = setting(
@@ -608,11 +681,11 @@ class Settings(Group):
     )
     workload: WorkloadSettings = setting(WorkloadSettings(), "The request that speed and cost are predicted for.")
     scaling: ScalingSettings = setting(
-        ScalingSettings(), "Cloud Run instances; on TPU only concurrency and requestTimeout, of the gateway."
+        ScalingSettings(), "Cloud Run instances; behind a gateway only its concurrency and requestTimeout."
     )
     paused: bool = setting(
         False,
-        "Keep everything but what is paid for by the hour: no instance is kept warm, no TPU slice is asked for. "
+        "Keep everything but what is paid for by the hour: no instance is kept warm, no TPU slice or machine is asked for. "
         "`gemma4 pause` sets it, `gemma4 resume` takes it away.",
         True,
     )
@@ -620,9 +693,10 @@ class Settings(Group):
     tpu: TpuSettings = setting(TpuSettings(), "Queued resources of Cloud TPU.")
     gateway: GatewaySettings = setting(
         GatewaySettings(),
-        "The Cloud Run service in front of servers that have no address of their own (TPU): which of them a request goes to, "
-        "and whose goes first.",
+        "The Cloud Run service in front of servers that have no address of their own (on TPU and Compute Engine): which of "
+        "them a request goes to, and whose goes first.",
     )
+    machine: MachineSettings = setting(MachineSettings(), "Machines of Compute Engine with GPUs.")
     weights: WeightSettings = setting(WeightSettings(), "Where the server reads its weights.")
     access: AccessSettings = setting(AccessSettings(), "Who may do what.")
     images: ImageSettings = setting(ImageSettings(), "Container images.")

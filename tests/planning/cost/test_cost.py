@@ -12,7 +12,7 @@ from infra.planning.cost.estimate import CostEstimate, Kept, Rental, StagingJob,
 from infra.planning.gateway.service_limits import HttpProbe
 from infra.planning.performance.speed import Rate
 from infra.planning.platforms.cloud_run.instances import InstancesPlan
-from infra.planning.platforms.compute_engine import MachinePlan
+from infra.planning.platforms.compute_engine.machines import MachinesPlan, plan_machines
 from infra.planning.platforms.tpu.slices import SlicesPlan, plan_slices
 from infra.planning.settings.declarations import Provisioning
 from infra.planning.settings.resolve import resolve
@@ -65,6 +65,15 @@ def slices(
     return plan_slices(chosen, device(accelerator), gateway_region="us-east5")
 
 
+def machines(accelerator: str, **machine: object) -> MachinesPlan:
+    chosen = resolve({"model": "gemma-4-31b-it", "accelerator": accelerator, "machine": machine}).settings
+    return plan_machines(chosen, device(accelerator), gateway_region="us-central1")
+
+
+DISK = (200 * 0.09 + (600 - 140) * 0.045) / 730
+"""An hour of a machine's disk as the settings have it."""
+
+
 class TestRunning:
     @pytest.mark.parametrize(
         ("rental", "usd_per_hour"),
@@ -77,9 +86,13 @@ class TestRunning:
             (slices("v6e-8"), 10.80),
             (slices(provisioning="on-demand"), 10.80),
             (slices("v6e-1", "on-demand", zone="europe-west4-a"), 2.97),
-            (MachinePlan(device("g4-1"), "us-central1-b"), 4.50),
-            (MachinePlan(device("g4-2"), "us-central1-b"), 9.00),
-            (MachinePlan(device("g4-8"), "us-central1-b"), 36.00),
+            (machines("g4-1"), 4.4999 + DISK),
+            (machines("g4-2"), 8.9998 + DISK),
+            (machines("g4-8"), 35.9992 + DISK),
+            (machines("g4-8", provisioning="spot"), 13.1952 + DISK),
+            (machines("g4-2", provisioning="spot", zones=["us-west1-c"]), 3.1674 + DISK),
+            (machines("g4-2", provisioning="spot", zones=["europe-west4-a"]), 3.9062 + DISK),
+            (machines("g4-2", provisioning="flex-start"), 4.50 + DISK),
         ],
     )
     def test_published_hourly_prices_come_out(self, rental: Rental, usd_per_hour: float) -> None:
@@ -144,9 +157,7 @@ class TestTokens:
 
 
 class TestOrigin:
-    @pytest.mark.parametrize(
-        "rental", [rtx(), l4(min_instances=1), slices(), MachinePlan(device("g4-4"), "us-central1-b")]
-    )
+    @pytest.mark.parametrize("rental", [rtx(), l4(min_instances=1), slices(), machines("g4-4")])
     def test_every_line_carries_its_price_with_source_and_date(self, rental: Rental) -> None:
         kept = Kept("us-central1", 10**9, 10**10, 1)
         estimate = estimate_cost(
@@ -183,9 +194,9 @@ class TestOrigin:
         assert not any("dearer" in note for note in price(slices()).notes)
 
     def test_what_has_no_price_at_all_is_an_error_of_the_catalog(self) -> None:
-        unknown = device("g4-1").model_copy(update={"machine_type": "g4-standard-9000"})
-        with pytest.raises(CatalogError, match="g4-standard-9000"):
-            price(MachinePlan(unknown, "us-central1-b"))
+        unknown = replace(machines("g4-1"), family="g9")
+        with pytest.raises(CatalogError, match="g9-on-demand"):
+            price(unknown)
 
     def test_staging_31b_costs_about_a_cent(self) -> None:
         estimate = estimate_cost(

@@ -113,7 +113,9 @@ class TestTheQuotaRow:
         assert zone == "8 chips of TPUV6EPreemptiblePerProjectPerZoneForTPUAPI in us-east5-a"
         assert "1 chip of TPUV6EPreemptible" in text(shipped("v6e1"))
         assert region.endswith("PerRegionForTPUAPI in us-east5")
-        assert "Quota" not in dict(plan_rows(shipped("g4x2")))
+        own, all_regions = dict(plan_rows(shipped("g4x8")))["Quota"]
+        assert own == "8 GPU of PREEMPTIBLE-NVIDIA-RTX-PRO-6000-GPUS-per-project-region in us-central1"
+        assert all_regions == "8 GPU of GPUS-ALL-REGIONS-per-project (usual: 1) in global"
 
 
 class TestTheSlicesRow:
@@ -182,7 +184,9 @@ class TestText:
     def test_callers_and_deployers_are_spoken_of_only_where_something_is_deployed(self, name: str) -> None:
         plan = shipped(name)
         told = [note for note in plan.notes if "access.deployers" in note or "access.invokers" in note]
-        assert (len(told), "Access" in dict(plan_rows(plan))) == ((2, True) if name != "g4x2" else (0, False))
+        assert (len(told), "Access" in dict(plan_rows(plan))) == (
+            (2, True) if plan.accelerator.deployable else (0, False)
+        )
 
     def test_the_command_can_be_pasted_into_a_shell(self) -> None:
         import shlex

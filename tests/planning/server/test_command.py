@@ -19,6 +19,7 @@ from infra.planning.server.command import (
     command_of,
 )
 from infra.planning.server.flag_owners import MANAGED_FLAGS
+from infra.planning.server.hosting import SERVER_PORT
 from infra.planning.server.implementations import CUDA
 from infra.planning.server.user_flags import UNPLANNED_FLAGS
 from infra.planning.settings.stackfile import read_stack, stack_names
@@ -266,6 +267,7 @@ class TestTheCommandIsOneThatVllmTakes:
         table = flag_table(version)
         for name, argv in planned_commands():
             for flag, words in flags_of(argv):
+                words = ["8000" if word == SERVER_PORT else word for word in words]
                 value = words if len(words) > 1 else words[0] if words else True
                 assert table.check(flag, value) == [], f"{name}: {flag} {value}"
 
@@ -291,7 +293,7 @@ class TestTheCommandIsOneThatVllmTakes:
             assert argv[-7:-4] == ("--served-model-name", one.model.hub_id, one.command.spec_hash)
             # On a TPU machine the server would be reachable on every network that the machine ever gets.
             host = "${VPC_ADDRESS}" if one.zone else "0.0.0.0"
-            assert argv[-4:] == ("--host", host, "--port", "8000")
+            assert argv[-4:] == ("--host", host, "--port", one.server.hosting.port or "8000")
 
 
 SERVED = [

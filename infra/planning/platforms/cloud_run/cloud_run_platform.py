@@ -42,6 +42,7 @@ class CloudRunPlatform(Platform[InstancesPlan]):
     without_effect: ClassVar[Mapping[str, str]] = {
         "tpu": "there are no slices",
         "gateway": "there is no gateway",
+        "machine": "there are no machines of its own",
     }
     start_source = "starts on Cloud Run: 31B fp8 and 26B NVFP4 on RTX PRO 6000, 31B QAT on L4 (2026-06 to 09)"
     waits_for_capacity = False

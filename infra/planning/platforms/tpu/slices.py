@@ -8,12 +8,13 @@ from typing import Any
 
 from infra.catalog import Accelerator, Catalog, TpuLimits
 from infra.errors import CatalogError
-from infra.planning.cost.price_lines import MONTH_H, LineItem, price_line
+from infra.planning.cost.price_lines import LineItem, price_line
 from infra.planning.gateway.limits import GatewayPlan, plan_gateway
 from infra.planning.gateway.members import gateway_members
 from infra.planning.names import Names, region_of
 from infra.planning.performance.startup import StartupEstimate
-from infra.planning.platforms.base import Deployment, QuotaNeed
+from infra.planning.platforms.base import Deployment, QuotaNeed, gateway_month
+from infra.planning.platforms.flex_start import SHORTEST_QUEUE_S
 from infra.planning.platforms.renewal import RenewalLead
 from infra.planning.server.command import PORT as SERVER_PORT
 from infra.planning.settings.cidr import neighbour
@@ -22,8 +23,6 @@ from infra.planning.units import counted, parse_duration, read_duration, read_mi
 
 GATEWAY, SLICES = "-gate", "-tpu"
 """Ends of names: of the gateway's account; of the slices' subnet, and the tag by which the firewall knows them."""
-SHORTEST_QUEUE_S = 60
-"""A request that stands for less is never granted."""
 SLICE_NAMES = ("blue", "green", "red", "amber", "violet", "teal", "pink", "grey")
 """Names for slices that nobody named, as many as tpu.slices takes."""
 
@@ -104,10 +103,7 @@ class SlicesPlan(Deployment):
         yield self._chips(facts, self.provisioning)
 
     def idle_month(self, facts: Catalog) -> Iterator[LineItem]:
-        gateway, hours = self.gateway, MONTH_H * self.gateway.min_instances
-        yield price_line(facts, "gateway vCPU", gateway.cpu * hours, "cloud-run-idle-vcpu", self.gateway_region)
-        memory_gib = gateway.memory_mib / 1024
-        yield price_line(facts, "gateway memory", memory_gib * hours, "cloud-run-idle-memory", self.gateway_region)
+        yield from gateway_month(facts, self.gateway, self.gateway_region)
 
     def price_notes(self, facts: Catalog) -> Iterator[str]:
         yield "The gateway is priced between requests; while it forwards some, its CPU costs about ten times as much."

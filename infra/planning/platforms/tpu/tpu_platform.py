@@ -24,15 +24,9 @@ from infra.planning.platforms.tpu.slices import (
     limits_of,
     plan_slices,
 )
-from infra.planning.server.hosting import Hosting
+from infra.planning.server.hosting import IN_MEMORY, SHUTDOWN_S, VPC_ADDRESS, Hosting
 from infra.planning.server.server import Server
 from infra.planning.settings.declarations import MOST_CONCURRENCY, Settings
-
-VPC_ADDRESS = "${VPC_ADDRESS}"
-"""A slice's supervisor puts the machine's own address here: the server listens in the VPC and nowhere else."""
-IN_MEMORY = "/dev/shm/weights"  # noqa: S108 the node's memory file system, where tmpfs is the point
-SHUTDOWN_S = 30
-"""Seconds that requests get to finish when a slice's server is told to stop, as it is at each change."""
 
 _NAMED = "tpu.slices says how many there are"
 _MACHINE = "the machine belongs to the chips"
@@ -47,6 +41,7 @@ class TpuPlatform(Platform[SlicesPlan]):
     names_setting = "tpu.slices"
     run_duration_setting = "tpu.maxRunDuration"
     without_effect: ClassVar[Mapping[str, str]] = {
+        "machine": "it is a TPU slice",
         "scaling.minInstances": _NAMED,
         "scaling.maxInstances": _NAMED,
         "scaling.cpu": _MACHINE,
