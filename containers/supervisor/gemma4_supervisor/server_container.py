@@ -15,6 +15,9 @@ from .docker import ANSWER_S, FINGERPRINT, HASH, NAME, Docker, DockerError, writ
 from .supervisor_settings import SupervisorSettings
 
 TOKEN_IN_CONTAINER = "/run/secrets/huggingface-token"  # noqa: S105  a place, not a token
+COMPILED = f"{NAME}-cache:/root/.cache"
+"""A volume with what vLLM has compiled for GPUs, of all servers and starts. Docker keeps it where programs may be executed,
+which the machine's /dev/shm may forbid."""
 LAST_LINES = 30
 _STAMP = re.compile(r"\d{4}-\d\d-\d\dT[\d:]+\.\d{9}Z")
 
@@ -75,6 +78,8 @@ class ServerContainer:
         devices = self._accelerators.options(spec, place, image_id)
         options = ["--name", self.name, "--network", "host", "--stop-timeout", str(round(spec.drain_s))]
         options += [*devices.options, "--volume", "/dev/shm:/dev/shm"]  # noqa: S108  compiled programs, downloads
+        if self._accelerators.gpus_of(place):
+            options += ["--volume", COMPILED]
         if spec.weights:
             options += ["--volume", f"{self._weights_root}:{self._weights_root}:ro"]
         options += ["--log-driver", "json-file", "--log-opt", "max-size=100m", "--log-opt", "max-file=3"]

@@ -60,6 +60,7 @@ class TestTheServersOfOneMachine:
         assert container.options["--ipc"] == ["host"]
         assert container.options["--ulimit"] == ["memlock=-1:-1"]
         assert "/var/lib/nvidia/lib64:/usr/local/nvidia/lib64:ro" in container.options["--volume"]
+        assert "gemma4-cache:/root/.cache" in container.options["--volume"]  # of all servers
         assert container.env["LD_LIBRARY_PATH"] == "/usr/local/nvidia/lib:/opt/own:/usr/local/nvidia/lib64"
 
     def test_all_servers_share_one_image_and_one_copy_of_the_weights(self, four: GpuMachine) -> None:
