@@ -179,14 +179,108 @@ class TestZones:
         assert (head.split()[-2:], units.split()[-1]) == (["room", "for"], "v6e-4")
 
     @pytest.mark.parametrize("arguments", [["zones", "l4"], ["zones", "--accelerator", "l4"], ["tpu", "status", "l4"]])
-    def test_a_stack_or_accelerator_without_a_tpu_is_a_clean_error(
+    def test_a_stack_or_accelerator_without_zones_is_a_clean_error(
         self, arguments: list[str], capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert run(arguments) == 2
-        assert "TPU" in capsys.readouterr().err
+        said = capsys.readouterr().err
+        assert ("TPU" if arguments[0] == "tpu" else "l4 is not a machine that is asked for by zone") in said
 
     def test_a_zone_without_a_limit_always_has_room(self) -> None:
         assert ZoneRow(ZONE, True, -1, 400, None, None).room(4) is True
+
+
+class TestAdvice:
+    """Google's word about a machine of Compute Engine: what is not said is a gap, and never 0."""
+
+    def test_of_a_machine_with_gpus_is_a_row_a_zone_with_the_likeliest_first(
+        self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        offer(fake, {"us-central1-b": 0.2, "us-west1-c": 0.9, "europe-west4-a": 0.0})
+        fake.compute.spot_usd["us-west1-c", G4] = [3.25, 3.5]
+        found = answer(capsys, "zones", "v6e4", "--accelerator", "g4-2", "--all")
+        assert (found["machineType"], found["zones"], found["quota"], found["gaps"]) == (G4, [], "", [])
+        assert [(row["zone"], row["obtainability"]) for row in found["advice"]] == [
+            ("us-west1-c", 0.9),
+            ("us-central1-b", 0.2),
+            ("europe-west4-a", 0.0),
+        ]
+        best, other, _ = found["advice"]
+        assert (best["spotUsdPerHour"], best["spotSince"]) == (3.5, "2026-11-11T00:00:00Z")  # the newest, not the first
+        assert best["preempted"] == pytest.approx(0.15)
+        assert (best["uptimeS"], best["provisioning"]) == (21600, "SPOT")
+        assert (other["spotUsdPerHour"], other["spotSince"], other["preempted"]) == (None, "", None)
+        assert run(["zones", "v6e4", "--accelerator", "g4-2", "--all"]) == 0
+        shown = capsys.readouterr().out
+        (line,) = (line for line in shown.splitlines() if line.startswith("us-west1-c"))
+        assert line.split() == ["us-west1-c", "SPOT", "90%", "6", "h", "$3.50", "2026-11-11", "15%"]
+        assert len(line) <= 80
+
+    def test_without_the_option_all_is_asked_where_the_catalog_knows_the_machine(
+        self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        offer(fake, {"us-central1-b": 0.2, "asia-south1-b": 0.9})
+        found = answer(capsys, "zones", "v6e4", "--accelerator", "g4-2")
+        assert [row["zone"] for row in found["advice"]] == ["us-central1-b"]
+        assert not fake.sent("GET", "aggregated/machineTypes")
+
+    def test_that_no_zone_can_give_one_ends_with_3(self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]) -> None:
+        offer(fake, {"us-central1-b": 0.0})
+        answer(capsys, "zones", "v6e4", "--accelerator", "g4-2", code=3)
+
+    @pytest.mark.parametrize("status", [403, 404])
+    def test_that_nobody_gives_is_an_error_for_gpus_and_asked_for_once(
+        self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str], status: int
+    ) -> None:
+        offer(fake, {"us-central1-b": 0.5, "us-west1-c": 0.5})
+        fake.fault("POST", "/advice/", status=status, message="Required 'compute.advice.capacity' permission", times=99)
+        assert run(["zones", "v6e4", "--accelerator", "g4-2", "--all"]) == 1
+        assert "where there is capacity is unknown" in capsys.readouterr().err
+        assert len(fake.sent("POST", "advice/capacity")) <= 2  # one of each kind
+
+    def test_for_a_model_that_google_does_not_answer_is_that_for_spot(
+        self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        give(fake, {ZONE: 8, "us-east5-b": 8}, {"us-east5": 100})
+        fake.compute.obtainability = {(ZONE, "ct6e-standard-4t"): 0.4, ("us-east5-b", "ct6e-standard-4t"): 0.6}
+        found = answer(capsys, "zones", "v6e4")
+        assert [(row["zone"], row["provisioning"]) for row in found["advice"]] == [
+            ("us-east5-b", "SPOT"),
+            (ZONE, "SPOT"),
+        ]
+        (gap,) = [one for one in found["gaps"] if "advice" in one]
+        assert gap.startswith("advice for FLEX_START on ct6e-standard-4t: ")
+        assert gap.endswith("Asked about SPOT instead.")
+        refused = [one for one in fake.sent("POST", "advice/capacity") if "FLEX_START" in str(one.body)]
+        assert len(refused) == 1
+
+    def test_that_is_refused_leaves_the_quotas_of_tpus_as_they_are(
+        self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        give(fake, {ZONE: 8}, {"us-east5": 100})
+        fake.fault("POST", "/advice/", status=403, message="no", times=99)
+        found = answer(capsys, "zones", "v6e4")
+        assert found["advice"] == []
+        assert next(row for row in found["zones"] if row["zone"] == ZONE)["room"] is True
+        assert len([one for one in found["gaps"] if one.startswith(("advice in", "spot prices in"))]) == 2
+
+    def test_of_zones_that_are_not_told_is_asked_where_the_catalog_knows_the_machine(
+        self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        offer(fake, {"us-central1-b": 0.5})
+        fake.fault("GET", "aggregated/machineTypes", status=403, message="no", times=9)
+        found = answer(capsys, "zones", "v6e4", "--accelerator", "g4-2", "--all")
+        assert [row["zone"] for row in found["advice"]] == ["us-central1-b"]
+        assert "Those of the catalog were asked." in found["gaps"][0]
+
+
+G4 = "g4-standard-96"
+
+
+def offer(fake: FakeGoogle, likely: Mapping[str, float]) -> None:
+    """Let zones list a machine with two GPUs, and Google say how likely one is to be had."""
+    fake.compute.offers = {zone: [G4] for zone in likely} | {"us-east1-b": ["n2-standard-4"]}
+    fake.compute.obtainability = {(zone, G4): value for zone, value in likely.items()}
 
 
 class TestStatus:

@@ -1,4 +1,4 @@
-"""Answers about TPU slices and where they can be had: tpu status, tpu ended, zones."""
+"""Answers about TPU slices, and about where machines can be had: tpu status, tpu ended, zones."""
 
 from __future__ import annotations
 
@@ -120,10 +120,34 @@ class ZoneRoomRow(Data):
     )
 
 
+class ZoneAdviceRow(Data):
+    """What Google advises about the machine in one zone, at this moment. Nothing of it is a promise."""
+
+    zone: str = Field(description="where")
+    provisioning: str = Field(description="the model that Google answered for: `STANDARD`, `SPOT` or `FLEX_START`")
+    obtainability: Number | None = Field(description="how likely one can be had now, 0 to 1; null: Google does not say")
+    uptime_s: Number | None = Field(
+        description="how long it would run before it is taken back; null: Google does not say"
+    )
+    spot_usd_per_hour: Number | None = Field(description="newest list price of spot, of the whole machine")
+    spot_since: str = Field(description="moment from which that price holds; empty where it is not known")
+    preempted: Number | None = Field(
+        description="share of the spot machines that were taken back among those that stopped, 0 to 1, mean of Google's record"
+    )
+
+
 class Zones(JsonAnswer):
     """What `gemma4 zones --json` prints. Exit code 3 where no zone has room, 1 where no zone could be asked."""
 
     accelerator: str = Field(description="catalog id")
-    quota: str = Field(description="quota of the stack's provisioning, by zone; its twin counts the region")
-    zones: list[ZoneRoomRow] = Field(description="those that list the accelerator")
+    machine_type: str = Field(description="the same, as Compute Engine calls it")
+    quota: str = Field(
+        description="quota of the stack's provisioning, by zone; its twin counts the region; empty of a GPU"
+    )
+    zones: list[ZoneRoomRow] = Field(
+        description="those that list the TPU; empty of a GPU, whose quotas `preflight` asks"
+    )
+    advice: list[ZoneAdviceRow] = Field(
+        description="by zone, the likeliest first; zones of which Google says nothing are left out"
+    )
     gaps: list[str] = Field(description="zones and quotas that could not be read")

@@ -12,7 +12,7 @@ OPERATING = "What runs"
 ASKING = "Asking the model"
 MEASURING = "Measuring"
 CHANGING = "Changing what runs"
-SLICES = "TPU slices"
+SLICES = "Capacity, and TPU slices"
 ASSISTANTS = "For assistants"
 SECTIONS = (PLANNING, OPERATING, ASKING, MEASURING, CHANGING, SLICES, ASSISTANTS)
 """In the order of the help."""

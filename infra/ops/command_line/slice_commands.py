@@ -1,4 +1,4 @@
-"""What is asked about TPU slices: zones, tpu status, tpu ended."""
+"""What is asked about capacity and TPU slices: zones, tpu status, tpu ended."""
 
 from __future__ import annotations
 
@@ -11,24 +11,32 @@ from infra.ops.command_line.root import SLICES, app
 from infra.ops.terminal.error_output import REFUSED
 
 
-@app.command(rich_help_panel=SLICES, epilog=examples("zones v6e4", "zones --accelerator v6e-8 --all"))
+@app.command(
+    rich_help_panel=SLICES, epilog=examples("zones v6e4", "zones --accelerator v6e-8 --all", "zones --accelerator g4-2")
+)
 def zones(
     stack: Annotated[
         str | None,
         typer.Argument(help="A stack whose accelerator and project to use.", autocompletion=offer("stacks")),
     ] = None,
     accelerator: Annotated[
-        str | None, typer.Option(help="v6e-1, v6e-4 or v6e-8; default: the stack's.", autocompletion=offer("tpus"))
+        str | None,
+        typer.Option(
+            help="A machine with zones, as v6e-4 or g4-2; default: the stack's.", autocompletion=offer("zonal")
+        ),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Also zones that are not known to take flex-start.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Also zones that are not known to take flex-start, or to have the GPUs.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show where TPU capacity can be asked for.
+    """Show where a machine can be had.
 
-    Zones that list the accelerator and take flex-start, with the quotas there and what this project's requests hold of
-    them. Exit code 3: no zone has room; 1: none could be asked.
+    Of TPUs the zones that list them and take flex-start, with the quotas there and what this project's requests hold of them.
+    Of machines with GPUs, and of TPUs where it answers, Google's advice for each zone: how likely one is to be had now, what
+    spot costs, and how often it was taken back. Asking costs nothing. Exit code 3: no zone has room; 1: none could be asked.
     """
-    from infra.ops.tpu.tpu_commands import show_zones
+    from infra.ops.commands.zones import show_zones
 
     if not show_zones(stack, accelerator, every=every, as_json=as_json):
         raise typer.Exit(REFUSED)

@@ -14,6 +14,7 @@
 `scorecard`       runs that others published, beside their predictions
 `bench_compare`   two stored benchmarks, and what of their difference is noise; `bench_words` spells figures of benchmarks
 `bench_report`    plots of stored benchmarks, and a page of them
+`zones`           where a machine can be had: quotas of TPUs, and Google's advice
 `preflight`       what would stop `pulumi up`, asked before anything is paid for
 `read_metrics`    what a server does now and has done
 `memory`          how servers have laid out their KV cache, beside the plan

@@ -48,7 +48,7 @@ TOOLS = (
     Tool("explain", "infra.ops.commands.explain:explain_answer"),
     Tool("recommend", "infra.ops.commands.recommend:recommend_answer", defaults=MappingProxyType({"top": 3})),
     Tool("preflight", "infra.ops.commands.preflight:preflight_answer"),
-    Tool("zones", "infra.ops.tpu.tpu_commands:zones_answer"),
+    Tool("zones", "infra.ops.commands.zones:zones_answer"),
     Tool("status", "infra.ops.commands.status:status_answer"),
     Tool("check", "infra.ops.commands.check_again:check_answer"),
     Tool("metrics", "infra.ops.commands.read_metrics:metrics_answer"),

@@ -1,6 +1,7 @@
 """What runs of a stack now and for how long it has run, whatever its platform.
 
 `platform_operations`  what each platform answers about its servers; one class a platform, in the platform's own folder
+`capacity_by_zone`     what Google advises about a machine type in each zone
 `machine_term`         a machine that Google may end: how far it is, and until when
 `member_addresses`     which machines the stack's gateway finds by their names
 `running_now`          what a platform found, and whether it serves as planned

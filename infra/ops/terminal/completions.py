@@ -37,9 +37,9 @@ def models(incomplete: str) -> list[str]:
     return _begun(choices("model"), incomplete)
 
 
-def tpus(incomplete: str) -> list[str]:
-    """Return the TPU machines that begin so."""
-    return _begun([one.id for one in catalog().accelerators.values() if one.tpu], incomplete)
+def zonal(incomplete: str) -> list[str]:
+    """Return the machines that begin so of those that are asked for in a zone."""
+    return _begun([one.id for one in catalog().accelerators.values() if one.machine_type], incomplete)
 
 
 def pins(incomplete: str) -> list[str]:

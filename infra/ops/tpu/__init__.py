@@ -1,4 +1,4 @@
-"""The commands about TPU slices: `gemma4 zones`, `gemma4 tpu status` and `gemma4 tpu ended`.
+"""The commands about TPU slices: `gemma4 tpu status` and `gemma4 tpu ended`.
 
 `tpu_commands`     the commands: whom they ask, what they print, their exit codes
 `slice_status`     the status of one slice, as data; `read_slices` asks Google for it
@@ -10,5 +10,5 @@
 `orphans`          slices with a stack's labels that its file no longer names
 `ended_requests`   queued resources that have ended and still hold quota, and their deletion
 `queue_listing`    the queued resources of all zones
-`zone_survey`      the zones with the quota for one more slice
+`zone_survey`      the zones with the quota for one more slice, for `gemma4 zones`
 """

@@ -1,16 +1,14 @@
-"""`gemma4 zones`, `gemma4 tpu status` and `gemma4 tpu ended`: they ask Google, print, and say what to do next."""
+"""`gemma4 tpu status` and `gemma4 tpu ended`: they ask Google, print, and say what to do next."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
-from infra.catalog import Accelerator, catalog
 from infra.errors import GoogleError, SettingsError
 from infra.google.tpu_chips import chips_of
 from infra.ops.answers.answer_base import print_answer
-from infra.ops.answers.slice_answers import EndedRequestsAnswer, ZoneRoomRow, Zones
+from infra.ops.answers.slice_answers import EndedRequestsAnswer
 from infra.ops.google_access import google_session
 from infra.ops.plan_inputs import plan_stack, project_root
 from infra.ops.running.member_addresses import member_addresses
@@ -19,9 +17,8 @@ from infra.ops.tpu.ended_requests import EndedRequests, delete_ended_request, fi
 from infra.ops.tpu.read_slices import slice_statuses
 from infra.ops.tpu.slice_operations import not_serving, slice_orphans
 from infra.ops.tpu.status_lines import orphan_lines, status_lines
-from infra.ops.tpu.zone_survey import Survey, survey
 from infra.planning.plan import Plan
-from infra.planning.platforms.tpu.slices import SlicesPlan, plan_slices
+from infra.planning.platforms.tpu.slices import SlicesPlan
 from infra.planning.report.tables import Column, FittedTable
 from infra.planning.report.terminal import show
 from infra.planning.settings.stackfile import StackFile, read_stack
@@ -42,26 +39,6 @@ def _tpu_stack(stack: str) -> _TpuStack:
         title = planned.plan.accelerator.title
         raise SettingsError.of(stack, f"serves on {title}, not on TPU slices.", fix="Name a stack like v6e4.")
     return _TpuStack(planned.file, planned.plan, slices)
-
-
-def show_zones(stack: str | None, accelerator: str | None, *, every: bool, as_json: bool) -> bool:
-    """Print the zones where the accelerator could be asked for, and return False if none has room.
-
-    Raises GoogleError where no zone answers.
-    """
-    capacity = _capacity(stack, accelerator)
-    found = _surveyed(capacity, every)
-    if as_json:
-        print_answer(_as_zones(capacity, found))
-    else:
-        _print_zones(capacity, found)
-    return any(row.room(capacity.accelerator.devices) is not False for row in found.rows)
-
-
-def zones_answer(stack: str | None = None, accelerator: str | None = None, every: bool = False) -> Zones:
-    """Return the zones where the accelerator could be asked for. Raises GoogleError where no zone answers."""
-    capacity = _capacity(stack, accelerator)
-    return _as_zones(capacity, _surveyed(capacity, every))
 
 
 def show_slices(stack: str, *, as_json: bool) -> bool:
@@ -132,66 +109,6 @@ def _look_for_ended(stack: str | None, *, delete: bool, everybody: bool) -> _Loo
                 failed[one.id] = str(error)
                 done[one.zone, one.id] = "failed"
     return ended, done, failed
-
-
-@dataclass(frozen=True)
-class _Capacity:
-    """The TPU capacity that a user asks about; `flex`: bought as flex-start, which few zones take."""
-
-    file: StackFile | None
-    accelerator: Accelerator
-    quota: str
-    flex: bool
-
-
-def _capacity(stack: str | None, accelerator: str | None) -> _Capacity:
-    planned = None if stack is None else _tpu_stack(stack)
-    known = catalog().accelerators
-    tpus = {one.id: one for one in known.values() if one.tpu}
-    default = planned.plan.accelerator.id if planned else next(one for one in tpus)
-    chosen = tpus.get(accelerator or default)
-    if chosen is None or chosen.tpu is None:
-        fix = f"Write one of: {', '.join(sorted(tpus))}."
-        raise SettingsError.of("--accelerator", f"{accelerator} is not a TPU.", fix=fix)
-    if planned is None:
-        return _Capacity(None, chosen, chosen.tpu.quota, flex=True)
-    slices = plan_slices(planned.plan.settings, chosen, gateway_region=planned.plan.region)
-    return _Capacity(planned.file, chosen, slices.quota, flex=slices.provisioning == "flex-start")
-
-
-def _surveyed(capacity: _Capacity, every: bool) -> Survey:
-    flex_only = capacity.flex and not every
-    return survey(google_session(capacity.file), capacity.accelerator, quota=capacity.quota, flex_only=flex_only)
-
-
-def _as_zones(capacity: _Capacity, found: Survey) -> Zones:
-    rows = [
-        ZoneRoomRow.model_validate({**asdict(row), "room": row.room(capacity.accelerator.devices)})
-        for row in found.rows
-    ]
-    return Zones(accelerator=capacity.accelerator.id, quota=capacity.quota, zones=rows, gaps=list(found.gaps))
-
-
-def _print_zones(capacity: _Capacity, found: Survey) -> None:
-    columns = [Column("zone"), Column("flex-start", spare=1)]
-    figures = ("quota,\nchips", "held", "of\nregion", "held", f"room for\n{capacity.accelerator.id}")
-    columns += [Column(name, figures=True) for name in figures]
-    tpu = capacity.accelerator.tpu
-    refused = tpu.flex_start_refused_zones if tpu else ()
-    rows = []
-    for row in found.rows:
-        room = {None: "?", True: "yes", False: "no"}[row.room(capacity.accelerator.devices)]
-        flex = "yes" if row.flex_start else "refused" if row.zone in refused else "untried"
-        chips = (row.limit, row.held, row.region_limit, row.region_held)
-        known = ("?" if one is None else "no limit" if one < 0 else f"{one:,}" for one in chips)
-        rows.append([row.zone, flex, *known, room])
-    parts: list[Any] = [FittedTable(columns, rows) if rows else f"No zone lists {capacity.accelerator.id}."]
-    parts += [f"Unknown: {gap}" for gap in found.gaps]
-    parts.append(
-        f"Quota {capacity.quota} and its twin by region; ask for more in the console. A zone that is listed may have no "
-        "stock: no API says so, only a request shows it. Choose a zone with tpu.zone."
-    )
-    show(*parts)
 
 
 def _print_ended(

@@ -11,8 +11,8 @@ from typing import Any
 
 from tests.fakes.google import control
 from tests.fakes.google.artifacts import ArtifactRegistry
+from tests.fakes.google.capacity_advice import ComputeAdvice
 from tests.fakes.google.cloud_run import CloudRun
-from tests.fakes.google.compute_machines import ComputeMachines
 from tests.fakes.google.dns import Dns
 from tests.fakes.google.faults import FaultRule
 from tests.fakes.google.iam import CustomRoles, Iam, IamCredentials, Projects
@@ -85,7 +85,7 @@ class FakeGoogle:
         self.uploads = Uploads(self.world, self.storage)
         self.secretmanager = SecretManager(self.world)
         self.artifactregistry = ArtifactRegistry(self.world)
-        self.compute = ComputeMachines(self.world)
+        self.compute = ComputeAdvice(self.world)
         self.dns = Dns(self.world)
         self.serviceusage, self.cloudquotas = ServiceUsage(self.world), CloudQuotas(self.world)
         self.time_series = TimeSeries(self.world)  # before `monitoring`, which would take it for a collection
