@@ -80,7 +80,7 @@ class Controller:
         end = time.monotonic() + for_s
         while (left_s := end - time.monotonic()) > 0:
             self._report_status()
-            self._context.readiness.expect_turn(self._context.settings.alive_s)
+            self._context.readiness.turned()
             with contextlib.suppress(queue.Empty):
                 self._events.get(timeout=left_s)()
             self._group.tick()

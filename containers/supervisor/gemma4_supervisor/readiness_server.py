@@ -41,7 +41,7 @@ class Readiness:
         self._refusals: dict[str, str] = {}
         self._refused_at: dict[str, float] = {}
         self._ready: list[str] = []
-        self._next_turn = time.monotonic() + settings.alive_s
+        self._alive_s, self._turned_at = settings.alive_s, time.monotonic()
         status.set(ready=[])
 
     def name(self, machine: str) -> None:
@@ -80,15 +80,15 @@ class Readiness:
         """Return how many seconds a gateway may still send requests to a server that refuses them."""
         return max(0.0, self._leave_s - (time.monotonic() - self._refused_at.get(suffix, time.monotonic())))
 
-    def expect_turn(self, within_s: float) -> None:
-        """Count as alive for so long, if not longer already: the main loop turns now, and again within that time."""
-        self._next_turn = max(self._next_turn, time.monotonic() + within_s)
+    def turned(self) -> None:
+        """Count as alive for a while, because the main loop turns."""
+        self._turned_at = time.monotonic()
 
     def answer(self, path: str) -> Answer:
         """Return status and body for a GET of `path`."""
         if path == ALIVE:
-            late_s = time.monotonic() - self._next_turn
-            why = f"the main loop is {late_s:.0f} s late" if late_s > 0 else ""
+            silent_s = time.monotonic() - self._turned_at
+            why = f"the main loop has not turned for {silent_s:.0f} s" if silent_s > self._alive_s else ""
             return 503 if why else 200, {"alive": not why, "why": why}
         member = path.removeprefix(READY) if path.startswith(READY) else ""
         with self._lock:

@@ -85,13 +85,13 @@ class TestWhatIsAnswered:
     ) -> None:
         now = [time.monotonic()]
         monkeypatch.setattr(time, "monotonic", lambda: now[0])
-        readiness.expect_turn(600)  # such as a stop with a long time to drain
-        readiness.expect_turn(300)
-        now[0] += 599
+        readiness.turned()
+        now[0] += 300
         assert readiness.answer("/alive") == (200, {"alive": True, "why": ""})
-        now[0] += 11
-        assert readiness.answer("/alive") == (503, {"alive": False, "why": "the main loop is 10 s late"})
-        readiness.expect_turn(300)
+        now[0] += 10
+        why = "the main loop has not turned for 310 s"
+        assert readiness.answer("/alive") == (503, {"alive": False, "why": why})
+        readiness.turned()
         assert readiness.answer("/alive")[0] == 200
 
 
