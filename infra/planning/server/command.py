@@ -188,7 +188,12 @@ def _environment(settings: Settings, server: Server) -> dict[str, str]:
     env["VLLM_MEDIA_URL_ALLOW_REDIRECTS"] = "0"  # a redirect is followed without a look at the allowed domains
     if not settings.weights.from_hub:
         env |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
-    return {**env, **server.implementation.env, **server.hosting.env, **settings.serving.env}
+    own = {**server.implementation.env, **server.hosting.env}
+    if server.tensor_parallel > 1 and not _refuses_all_reduce(server):
+        # vLLM's own all-reduce hands its buffers from GPU to GPU in a way that refuses expandable segments, and ends the server
+        # at its start: vllm #42609, #49101, and #56180 on two RTX 5090; not mended in 0.33.
+        own.pop("PYTORCH_CUDA_ALLOC_CONF", None)
+    return {**env, **own, **settings.serving.env}
 
 
 def _spelled(flag: str, value: Any, flags: FlagTable) -> list[str]:

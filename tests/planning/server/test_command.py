@@ -241,6 +241,12 @@ class TestTheEnvironment:
     def test_what_a_user_sets_comes_last(self) -> None:
         assert plan(L4, serving__env={"HF_HOME": "/cache"}).command.env["HF_HOME"] == "/cache"
 
+    def test_expandable_segments_are_not_together_with_vllms_own_all_reduce_which_they_end(self) -> None:
+        one, two = plan(L4), plan(G4)
+        assert (one.server.tensor_parallel, two.server.tensor_parallel) == (1, 2)
+        assert "PYTORCH_CUDA_ALLOC_CONF" in one.command.env
+        assert "PYTORCH_CUDA_ALLOC_CONF" not in two.command.env
+
     def test_vllm_is_never_told_to_choose_its_driver_library_by_itself(self) -> None:
         assert not [one.stack for one in every_stack() if "VLLM_ENABLE_CUDA_COMPATIBILITY" in one.command.env]
 
