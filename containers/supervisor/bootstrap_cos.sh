@@ -135,7 +135,7 @@ ExecStart=$docker run --rm --pull never --name gemma4-supervisor --network host 
 # A container cannot ask systemd whether the machine goes down, so it is told.
 ExecStop=/bin/bash -c 'systemctl is-system-running | grep -q stopping && touch $RUN/going-down; exec $docker stop -t 20 gemma4-supervisor'
 Restart=always
-RestartSec=5
+RestartSec=1
 TimeoutStopSec=40
 SyslogIdentifier=gemma4
 StandardOutput=journal+console

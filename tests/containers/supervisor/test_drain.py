@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.gpu_machine import GpuMachine
 from tests.fakes.tpu_machine import NAME, ZONE, TpuMachine
 
 
@@ -25,9 +26,10 @@ def tpu(tmp_path: Path) -> Iterator[TpuMachine]:
 class Stream:
     """One streamed answer of the machine's server, read to its end."""
 
-    def __init__(self, tpu: TpuMachine) -> None:
+    def __init__(self, tpu: TpuMachine, port: int = 0) -> None:
         self.text = ""
-        self._connection = http.client.HTTPConnection("127.0.0.2", tpu.port, timeout=20)
+        address = tpu.metadata.values["network-interfaces/0/ip"]
+        self._connection = http.client.HTTPConnection(address, port or tpu.port, timeout=20)
         self._connection.request("POST", "/v1/chat/completions", json.dumps({"model": "spec-a", "stream": True}))
         self._response = self._connection.getresponse()
         self.thread = threading.Thread(target=self._read, daemon=True)
@@ -66,6 +68,25 @@ class TestADrain:
         tpu.until(lambda: tpu.status["stage"] == "drained", "the limit")
         assert "1 requests are left" in tpu.said("drain")[-1]["message"]
         tpu.close()
+
+    def test_a_drain_waits_for_each_of_several_servers(self, tmp_path: Path) -> None:
+        gpu = GpuMachine(tmp_path)
+        gpu.stage()
+        gpu.want("spec-a")
+        gpu.start()
+        gpu.until_ready(0, 1, 2, 3)
+        Stream(gpu, gpu.places[2]["port"])
+        gpu.metadata.set("gemma4-drain", "true")
+        gpu.until_ready()
+        looks = [gpu.server(number).requests.count("/metrics") for number in range(4)]
+        gpu.until(
+            lambda: all(gpu.server(n).requests.count("/metrics") > look + 10 for n, look in enumerate(looks)),
+            "some looks",
+        )
+        assert gpu.status["stage"] == "draining"
+        gpu.server(2).may_end.set()
+        gpu.until(lambda: gpu.status["stage"] == "drained", "the drain")
+        gpu.close()
 
     def test_a_drain_that_is_undone_brings_the_machine_back(self, serving: TpuMachine) -> None:
         serving.metadata.set("gemma4-drain", "true")
