@@ -1,6 +1,6 @@
 #!/bin/bash
 # Startup script of a machine with GPUs on Container-Optimized OS: lets the gateway in, installs the GPUs' driver, and has
-# systemd run the supervisor in a container, since the machine has no Python that this project may count on. It runs at
+# systemd run the supervisor, in a container, since nobody says which Python the machine has. It runs at
 # every boot, because nothing below /etc and /run outlives one, and may run again at any time. Never `set -x`, which would
 # write secrets into logs.
 set -u
@@ -28,17 +28,18 @@ main() {
     program=$(mktemp "$RUN/program.XXXXXX") || fail "$RUN cannot be written." "The supervisor cannot be installed."
     attribute gemma4-supervisor | base64 -d >"$program" 2>/dev/null
     [[ -s $program ]] || fail "The attribute gemma4-supervisor cannot be read from the metadata server." "Nothing can be served; reboot to try again."
+    pull "$image" & # minutes, as the driver
     install_driver
-    pull "$image"
-    local cli
-    cli=$(docker_command "$image") || exit 1
+    wait $! || exit 1
+    local way
+    way=$(way_to_run "$image") || exit 1
     if ! same "$program" "$STATE/supervisor.pyz"; then
         cp "$program" "$STATE/.supervisor.new" && mv "$STATE/.supervisor.new" "$STATE/supervisor.pyz" \
             || fail "$STATE/supervisor.pyz cannot be written." "Make room on the boot disk."
         rm -f "$RUN/unit"
     fi
     rm -f "$program"
-    start "$image" "$cli"
+    start "$image" "$way"
     say INFO "The supervisor is installed."
 }
 
@@ -105,24 +106,38 @@ pull() {
     fail "The image $1 cannot be pulled." "See the lines above; the machine's account needs roles/artifactregistry.reader, and its subnet Private Google Access."
 }
 
-# Prints which of the machine's files the container needs to have a docker command: none where its image has one.
-docker_command() {
-    docker run --rm --network none --entrypoint python3 "$1" -I -S -c 'import sys; sys.exit(sys.version_info < (3, 10))' >/dev/null \
-        || fail "The image $1 has no python3 of 3.10 or later." "Name another one in gemma4-supervisor-image." >&2
-    docker run --rm --network none --entrypoint docker "$1" --version >/dev/null 2>&1 && return
-    local cli
+# Prints how the supervisor is to be run: `image` in a container of an image that has python3 and docker, `mounted` in one
+# that gets the machine's docker, or `machine` without a container.
+way_to_run() {
+    local python="import sys; sys.exit(sys.version_info < (3, 10))" cli
     cli=$(command -v docker)
-    docker run --rm --network none --volume "$cli:/usr/local/bin/docker:ro" --entrypoint docker "$1" --version >/dev/null \
-        || fail "The image $1 has no docker command, and this machine's does not run in it." "Name an image that has python3 and docker in gemma4-supervisor-image." >&2
-    printf '%s' "$cli"
+    if docker run --rm --network none --entrypoint python3 "$1" -I -S -c "$python" >/dev/null; then
+        docker run --rm --network none --entrypoint docker "$1" --version >/dev/null 2>&1 && printf image && return
+        docker run --rm --network none --volume "$cli:/usr/local/bin/docker:ro" --entrypoint docker "$1" --version >/dev/null \
+            && printf mounted && return
+    fi
+    python3 -I -S -c "$python" 2>/dev/null && printf machine && return
+    fail "Neither a container of $1 nor this machine can run the supervisor: python3 of 3.10 or later and docker are needed." \
+        "Name another image in gemma4-supervisor-image." >&2
 }
 
 # Writes the unit and has systemd run it. A supervisor of the same program and unit is not disturbed.
-# Arguments: image, the machine's docker command where the container is to have it.
+# Arguments: image, the way to run.
 start() {
-    local docker fresh="$RUN/unit.new"
+    local docker fresh="$RUN/unit.new" run mount=""
     docker=$(command -v docker)
-    cat >"$fresh" <<EOF2
+    # A container cannot ask systemd whether the machine goes down, so it is told.
+    local going="systemctl is-system-running | grep -q stopping && touch $RUN/going-down"
+    if [[ $2 == machine ]]; then
+        run="ExecStart=$(command -v python3) -I -S $STATE/supervisor.pyz run
+ExecStop=/bin/bash -c '$going; true'"
+    else
+        [[ $2 == mounted ]] && mount="--volume $docker:/usr/local/bin/docker:ro "
+        run="ExecStartPre=-$docker rm --force gemma4-supervisor
+ExecStart=$docker run --rm --pull never --name gemma4-supervisor --network host --log-opt max-size=10m --volume /var/run/docker.sock:/var/run/docker.sock --volume $STATE:$STATE --volume $RUN:$RUN --volume /dev:/dev:ro --volume /dev/shm:/dev/shm ${mount}--env GEMMA4_STARTED_BY=container --entrypoint python3 $1 -I -S $STATE/supervisor.pyz run
+ExecStop=/bin/bash -c '$going; exec $docker stop -t 20 gemma4-supervisor'"
+    fi
+    cat >"$fresh" <<EOF
 [Unit]
 Description=gemma4: keeps vLLM running on this machine as its metadata describe it
 After=network-online.target docker.service
@@ -130,17 +145,16 @@ Wants=network-online.target docker.service
 StartLimitIntervalSec=0
 
 [Service]
-ExecStartPre=-$docker rm --force gemma4-supervisor
-ExecStart=$docker run --rm --pull never --name gemma4-supervisor --network host --log-opt max-size=10m --volume /var/run/docker.sock:/var/run/docker.sock --volume $STATE:$STATE --volume $RUN:$RUN --volume /dev:/dev:ro --volume /dev/shm:/dev/shm ${2:+--volume $2:/usr/local/bin/docker:ro }--env GEMMA4_STARTED_BY=container --entrypoint python3 $1 -I -S $STATE/supervisor.pyz run
-# A container cannot ask systemd whether the machine goes down, so it is told.
-ExecStop=/bin/bash -c 'systemctl is-system-running | grep -q stopping && touch $RUN/going-down; exec $docker stop -t 20 gemma4-supervisor'
+Environment=GEMMA4_STARTED_BY=container
+$run
 Restart=always
-RestartSec=1
+RestartSec=5
+KillMode=mixed
 TimeoutStopSec=40
 SyslogIdentifier=gemma4
 StandardOutput=journal+console
 StandardError=journal+console
-EOF2
+EOF
     local verb=start
     if ! same "$fresh" "$RUN/unit"; then
         mkdir -p "$UNITS" && cp "$fresh" "$UNITS/$UNIT" && mv "$fresh" "$RUN/unit" || fail "$UNITS/$UNIT cannot be written." "Nothing can be served."

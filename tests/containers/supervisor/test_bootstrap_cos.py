@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -204,18 +205,24 @@ class TestTheSupervisorOnAGpuMachine:
         assert boot.program == newer
         assert RESTART in boot.did()
 
-    @pytest.mark.parametrize("runs", [True, False])
-    def test_the_supervisor_gets_the_machines_docker_command_where_its_image_has_none(
-        self, boot: CosBoot, runs: bool
-    ) -> None:
+    def test_the_supervisor_gets_the_machines_docker_command_where_its_image_has_none(self, boot: CosBoot) -> None:
         boot.machine.programs = {"python3"}
-        boot.machine.mounted_docker_runs = runs
-        done = boot.run()
-        if runs:
-            assert f"--volume {boot.tools}/docker:/usr/local/bin/docker:ro" in boot.unit
-        else:
-            assert "has no docker command" in boot.error(done)
-            assert not boot.units.exists()
+        boot.run()
+        assert f"--volume {boot.tools}/docker:/usr/local/bin/docker:ro" in boot.unit
+
+    @pytest.mark.parametrize("programs", [{"python3"}, {"docker"}, set()])
+    def test_the_supervisor_is_run_by_the_machines_python_where_no_container_can_and_that_is_new_enough(
+        self, boot: CosBoot, programs: set[str]
+    ) -> None:
+        boot.machine.programs = programs
+        boot.machine.mounted_docker_runs = False
+        assert "Name another image" in boot.error(boot.run())
+        assert not boot.units.exists()
+        (boot.tools / "python3").symlink_to(sys.executable)
+        assert boot.run().returncode == 0
+        assert f"ExecStart={boot.tools}/python3 -I -S {boot.state}/supervisor.pyz run" in boot.unit
+        assert "Environment=GEMMA4_STARTED_BY=container" in boot.unit  # its unit is the script's
+        assert "going-down" in boot.unit
 
     def test_the_supervisor_learns_in_a_container_that_the_machine_goes_down(self, boot: CosBoot) -> None:
         boot.run()
@@ -314,10 +321,6 @@ class TestWhatIsMissing:
     def test_an_image_that_cannot_be_pulled_is_named_with_the_role(self, boot: CosBoot) -> None:
         boot.machine.failing["docker"] = "denied"
         assert "roles/artifactregistry.reader" in boot.error(boot.run())
-
-    def test_an_image_without_python_is_named(self, boot: CosBoot) -> None:
-        boot.machine.programs = {"docker"}
-        assert "has no python3" in boot.error(boot.run())
 
     def test_another_operating_system_is_refused(self, boot: CosBoot) -> None:
         (boot.tools / "cos-extensions").unlink()
