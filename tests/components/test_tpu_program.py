@@ -300,7 +300,7 @@ class TestTheGateway:
 def configuration(ran: Run) -> str:
     (container,) = gateway_template(ran)["containers"]
     (variable,) = container["envs"]
-    assert variable["name"] == "HAPROXY_CFG"
+    assert variable["name"] == "HAPROXY_CFG_1"
     return str(variable["value"])
 
 

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from infra.planning.gateway.container import ENV_NAME, launch_script
+from infra.planning.gateway.container import environment, launch_script
 from infra.planning.gateway.haproxy import ALIVE_PATH, render_haproxy
 from infra.planning.gateway.members import PLACEHOLDER, GatewayMember
 from tests.fakes.dns_zone import FakeZone
@@ -154,11 +154,10 @@ class Gateway:
 
 def launch(configuration: str, folder: Path) -> subprocess.Popen[bytes]:
     """The container's command, in a process group of its own; output goes to files in `folder`."""
-    environment = {"PATH": PATH, ENV_NAME: configuration}
     with open(folder / "stdout", "ab") as stdout, open(folder / "stderr", "ab") as stderr:
         return subprocess.Popen(
             ["sh", "-c", launch_script()],
-            env=environment,
+            env={"PATH": PATH, **environment(configuration)},
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=stderr,

@@ -59,7 +59,10 @@ class Gateway(pulumi.ComponentResource):
             image=plan.images["gateway"].pull,
             commands=[gateway.command[0]],
             args=list(gateway.command[1:]),
-            envs=[ServiceTemplateContainerEnvArgs(name=gateway.env_name, value=gateway.configuration(plan.names))],
+            envs=[
+                ServiceTemplateContainerEnvArgs(name=name, value=value)
+                for name, value in gateway.environment(plan.names).items()
+            ],
             ports=ServiceTemplateContainerPortsArgs(name="http1", container_port=gateway.port),
             resources=ServiceTemplateContainerResourcesArgs(
                 limits={"cpu": str(gateway.cpu), "memory": f"{gateway.memory_mib}Mi"},

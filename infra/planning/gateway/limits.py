@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from infra.planning.gateway.container import ENV_NAME, launch_script
+from infra.planning.gateway.container import environment, launch_script
 from infra.planning.gateway.haproxy import PORT, READY_PATH, render_haproxy
 from infra.planning.gateway.members import GatewayMember
 from infra.planning.gateway.routing import Routing
@@ -44,8 +44,6 @@ class GatewayPlan:
     request_timeout_s: int = REQUEST_TIMEOUT_MAX_S
     """Of a whole request, and of the silence before an answer."""
     port: int = PORT
-    env_name: str = ENV_NAME
-    """Environment variable that carries the configuration."""
     probe: HttpProbe = _PROBE
     """Four minutes for the VPC to come up: the longest window that every version of the API takes."""
 
@@ -53,6 +51,10 @@ class GatewayPlan:
     def command(self) -> tuple[str, ...]:
         """Return what the container runs instead of the image's entry point."""
         return ("sh", "-c", launch_script())
+
+    def environment(self, names: Names) -> dict[str, str]:
+        """Return the environment variables of the container."""
+        return environment(self.configuration(names))
 
     def configuration(self, names: Names) -> str:
         """Return HAProxy's configuration for the stack of these names."""

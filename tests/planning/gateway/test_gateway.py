@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from infra.planning.gateway.container import environment, launch_script
 from infra.planning.gateway.haproxy import READY_PATH, render_haproxy
 from infra.planning.gateway.limits import MOST_INSTANCES, plan_gateway
-from infra.planning.gateway.members import TURNS, GatewayMember, by_path_name, gateway_members
+from infra.planning.gateway.members import GatewayMember, by_path_name, gateway_members
 from infra.planning.gateway.routing import Routing
 from infra.planning.settings.declarations import MOST_CONCURRENCY
 
@@ -125,12 +126,18 @@ class TestNames:
 
 
 class TestWhatCloudRunIsGivenFitsIt:
-    @pytest.mark.parametrize(("ports", "turns"), [([8000], TURNS), ([8000, 8001, 8002, 8003], ())])
-    def test_eight_machines_of_other_names_fit_into_an_environment_variable(
-        self, ports: list[int], turns: tuple[str, ...]
-    ) -> None:
-        machines = [f"machine{number}xxxxxxx" for number in range(8)]
-        assert len(render(gateway_members(machines, ports=ports, turns=turns))) < 32 * 1024
+    @pytest.mark.parametrize("ports", [1, 4, 8])
+    def test_servers_of_eight_machines_of_other_names_fit_into_its_environment_variables(self, ports: int) -> None:
+        machines = [f"machine{number}xxxx" for number in range(8)]
+        text = render(gateway_members(machines, ports=range(8000, 8000 + ports)))
+        parts = environment(text)
+        assert all(0 < len(part.encode()) <= 32_768 for part in parts.values())
+        assert "\n\n".join(parts.values()) == text
+        assert all(f'"${name}"' in launch_script() for name in parts)
+
+    def test_more_than_they_hold_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="for too many servers"):
+            environment("\n\n".join(["x" * 20_000] * 5))
 
     def test_no_variable_reference_is_read_into_configuration_or_command(self) -> None:
         assert "$(" not in "".join((render(), *plan_gateway(MEMBERS).command))

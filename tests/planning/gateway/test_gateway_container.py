@@ -14,6 +14,7 @@ import pytest
 from infra.ops.plan_inputs import plan_stack
 from infra.planning.gateway.haproxy import ALIVE_PATH, METRICS_PATH, READY_PATH
 from infra.planning.gateway.limits import GatewayPlan
+from infra.planning.gateway.members import gateway_members
 from infra.planning.settings.stackfile import stack_names
 from tests.fakes.gateway import HAPROXY, Gateway, launch, missing, until
 from tests.fakes.members import PATIENCE_S, FakeMember
@@ -100,6 +101,16 @@ def test_haproxy_takes_the_configuration_of_every_stack_without_a_warning(stack:
     assert HAPROXY
     done = subprocess.run([HAPROXY, "-c", "-f", file], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_configuration_in_several_variables_is_read_as_one() -> None:
+    machines = [f"machine{number}xxxx" for number in range(8)]
+    gateway = Gateway(gateway_members(machines, ports=range(8000, 8008)), {}, 8090)
+    try:
+        assert gateway.status("/members/machine7xxxx-b-7/v1/models") == 503
+        assert gateway.status("/members/machine8xxxx/v1/models") == 404
+    finally:
+        gateway.close()
 
 
 class TestTheContainerEndsWell:
