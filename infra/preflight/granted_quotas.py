@@ -45,6 +45,30 @@ def quota_checks(plan: Plan, terms: QuotaTerms) -> Iterator[PreflightCheck]:
         yield PreflightCheck(f"quota-{name}", f"Quota: {name}", ask, seconds=1 if terms.held else 0.3, key=terms.key)
 
 
+def renewal_check(plan: Plan, terms: QuotaTerms) -> Iterator[PreflightCheck]:
+    """Yield the check for the quota that a renewal needs beside the stack's own, where machines end."""
+    if plan.deployment.renewal(plan.startup) is not None:
+        yield PreflightCheck(
+            "quota-renewal", "Quota to renew", _check_renewal, seconds=0.6, key=terms.key, advisory=True
+        )
+
+
+def _check_renewal(subject: Subject) -> PreflightResult:
+    """Return whether the limits hold one machine more than the stack has, whatever is held of them."""
+    plan, short = subject.plan, list[str]()
+    needs = [need.with_one_more(plan.deployment.machines) for need in plan.quotas]
+    for need in needs:
+        limit = (quota_limits(subject.session, need.quota.service, need.quota.id) or {}).get(need.place)
+        if limit is not None and 0 <= limit < need.value:
+            short.append(f"{quota_amount(need)} in {need.place}, which has {limit / need.quota.per_unit:,g}")
+    if not short:
+        return ok(
+            f"{', '.join(f'{quota_amount(need)} in {need.place}' for need in needs)} at once, while one is renewed"
+        )
+    fact = f"gemma4 renew asks for the next machine while the old one serves: that takes {', and '.join(short)}"
+    return unknown(fact, f"ask for more at {_page(subject, needs[0].quota.service)}; or let the machine end first")
+
+
 def check_networks(subject: Subject) -> PreflightResult:
     """Return whether one more network fits the project's quota; one that the stack has already needs none."""
     rows = [row for row in subject.resources if row.type == _NETWORK]

@@ -64,7 +64,10 @@ class ReadyProject:
         plan = self.planned().plan
         self.google.serviceusage.enabled |= {*ENABLED_BY_HAND}
         for need in plan.quotas:
-            self.google.cloudquotas.set_quota(need.quota.service, need.quota.id, need.place, need.value)
+            needed = (
+                need if plan.deployment.renewal(plan.startup) is None else need.with_one_more(plan.deployment.machines)
+            )
+            self.google.cloudquotas.set_quota(need.quota.service, need.quota.id, need.place, needed.value)
         for image in plan.images.values():
             name = parse_image_name(image.upstream)
             self.registry.images[f"{name.path}:{name.digest or name.tag}"] = DIGEST

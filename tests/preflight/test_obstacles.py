@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from infra.preflight.subject import PulumiState
+from infra.preflight.tpu.slice_preflight import platform_checks
 from tests.fakes.google.client import session
 from tests.fakes.google.queued_slice import queue_slice
 from tests.fakes.google.wire import permission_denied
@@ -176,9 +177,10 @@ def too_few_chips_in_the_region(project: ReadyProject, tools: set[str]) -> None:
     project.google.cloudquotas.set_quota("tpu.googleapis.com", quota, REGION, 2)
 
 
-@obstacle("v6e4", "quota-chips-region", "4 of them held", "gemma4 tpu ended v6e4 --delete")
+@obstacle("v6e4", "quota-chips-region", "8 of them held", "gemma4 tpu ended v6e4 --delete")
 def chips_that_ended_requests_hold(project: ReadyProject, tools: set[str]) -> None:
-    queue(project, "left-over", "us-east5-b", "FAILED")
+    for name in ("left-over", "left-over-too"):
+        queue(project, name, "us-east5-b", "FAILED")
 
 
 @obstacle("l4", "quota-networks", "5 of 5 networks are used", "gcloud compute networks list --project demo-project")
@@ -413,10 +415,23 @@ def test_a_project_without_obstacles_is_green_and_nothing_is_created(made: Made,
     assert project.google.leftovers() == []
 
 
+def test_a_quota_that_holds_the_stack_and_no_renewal_is_named_and_stops_nothing(made: Made) -> None:
+    project = made("v6e4")
+    assert "8 chips in us-east5-a, 8 chips in us-east5 at once" in project.results()["quota-renewal"].fact
+    project.google.cloudquotas.set_quota("tpu.googleapis.com", FLEX, ZONE, 4)
+    results = project.results()
+    found = results["quota-renewal"]
+    assert (results["quota-chips-zone"].state, found.state) == ("ok", "unknown")
+    assert "that takes 8 chips in us-east5-a, which has 4" in found.fact
+    assert "ask for more at https://" in found.fix
+    (check,) = (one for one in platform_checks(project.planned().plan) if one.id == "quota-renewal")
+    assert check.advisory
+
+
 def test_there_are_enough_obstacles_and_every_check_that_can_fail_has_one(made: Made) -> None:
     checks = {name for stack in ("l4", "v6e4") for name in made(stack).results()}
-    never = {"org-members", "plugin"}
-    """The first is never more than unknown, the other has a test of its own."""
+    never = {"org-members", "plugin", "quota-renewal"}
+    """The first is never more than unknown, the others have tests of their own."""
     assert len(OBSTACLES) >= 20
     assert checks - {one.check for one in OBSTACLES} == never
 

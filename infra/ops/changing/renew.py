@@ -98,9 +98,14 @@ def _answer(root: Path, planned: Planned, before_s: float | None, *, yes: bool) 
         start_s=lead.start_s,
         margin_s=lead.margin_s,
         quotas=[*_quotas(plan)],
-        usd_per_hour=exact(plan.cost.usd_per_hour),
+        usd_per_hour=exact(_usd_per_hour(plan)),
         commands=[spelled(one) for one in commands],
     )
+
+
+def _usd_per_hour(plan: Plan) -> float:
+    """Return what one machine costs, which may run several servers."""
+    return plan.cost.usd_per_hour_at_most / plan.deployment.machines
 
 
 def _nothing_ends(plan: Plan, lead: RenewalLead | None) -> RenewalAnswer:
@@ -118,14 +123,14 @@ def _nothing_ends(plan: Plan, lead: RenewalLead | None) -> RenewalAnswer:
         start_s=lead.start_s if lead else None,
         margin_s=lead.margin_s if lead else None,
         quotas=[],
-        usd_per_hour=exact(plan.cost.usd_per_hour),
+        usd_per_hour=exact(_usd_per_hour(plan)),
         commands=[],
     )
 
 
 def _check_length(plan: Plan, lead: RenewalLead, before_s: float | None) -> None:
     """Raise RefusedError where machines end so soon that each would be replaced as soon as it serves."""
-    runs_s, needed_s = plan.deployment.ends_after_s, lead.before_end_s(plan.cost.replicas - 1)
+    runs_s, needed_s = plan.deployment.ends_after_s, lead.before_end_s(plan.deployment.machines - 1)
     if before_s is not None or runs_s is None or runs_s > needed_s + lead.step_s:
         return
     key = plan.platform.run_duration_setting
@@ -167,7 +172,7 @@ def _summary(plan: Plan, decision: RenewalDecision) -> str:
 
 def _quotas(plan: Plan) -> Iterator[str]:
     for need in plan.quotas:
-        yield f"{quota_amount(need.with_one_more(plan.cost.replicas))} in {need.place}"
+        yield f"{quota_amount(need.with_one_more(plan.deployment.machines))} in {need.place}"
 
 
 def _row(one: MachineTerm) -> MachineTermRow:

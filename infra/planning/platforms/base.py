@@ -61,9 +61,9 @@ class QuotaNeed:
         """The amount in the quota's own unit: the number to ask Google for."""
         return round(self.amount * self.quota.per_unit)
 
-    def with_one_more(self, replicas: int) -> QuotaNeed:
-        """Return the need of a stack of `replicas` machines while one is renewed: then there is one machine more."""
-        return replace(self, amount=self.amount * (replicas + 1) / replicas)
+    def with_one_more(self, machines: int) -> QuotaNeed:
+        """Return the need of a stack of so many machines while one is renewed: then there is one machine more."""
+        return replace(self, amount=self.amount * (machines + 1) / machines)
 
     def beyond_default(self, times: int = 1) -> bool:
         """Return True if `times` the amount is more than a project usually has; False where that is not known."""
@@ -79,6 +79,11 @@ def gateway_month(facts: Catalog, gateway: GatewayPlan, region: str) -> Iterator
 
 class Deployment(Rental):
     """What one stack deploys to serve, and what follows from it. One frozen subclass a platform."""
+
+    @property
+    def machines(self) -> int:
+        """How many machines there are when the stack runs."""
+        return self.replicas
 
     @property
     def requests_each(self) -> int:

@@ -13,7 +13,7 @@ from infra.planning.names import region_of
 from infra.planning.plan import Plan
 from infra.planning.platforms.base import QuotaNeed
 from infra.planning.platforms.tpu.slices import SlicesPlan, limits_of
-from infra.preflight.granted_quotas import QuotaTerms, quota_checks
+from infra.preflight.granted_quotas import QuotaTerms, quota_checks, renewal_check
 from infra.preflight.preflight_check import PreflightCheck, PreflightResult, failed, ok, unknown
 from infra.preflight.subject import Subject
 
@@ -26,6 +26,7 @@ def platform_checks(plan: Plan) -> list[PreflightCheck]:
     """Return the checks that only slices need."""
     return [
         *quota_checks(plan, QuotaTerms(_KEY, _LATE, _elsewhere, held=_held)),
+        *renewal_check(plan, QuotaTerms(_KEY, _LATE, _elsewhere)),
         PreflightCheck("machine", "Machine offered", check_machine, key=_KEY),
         PreflightCheck("runtime", "TPU runtime", check_runtime, key=_KEY),
         PreflightCheck("slice-names", "Slices' names", check_slice_names),
