@@ -86,7 +86,7 @@ GLOSSARY = {
     "faster, and its text stays the same. See serving.speculation.",
     "spot": "Capacity that Google may take back at any moment. See tpu.provisioning and machine.provisioning.",
     "stack": "One deployment, described by a stack file: the stack l4 is described by Pulumi.l4.yaml. See: gemma4 stacks",
-    "supervisor": "The program on a TPU slice that fetches what the slice should serve, starts vLLM and watches it. It goes "
+    "supervisor": "The program on a machine that fetches what it should serve, starts vLLM there and watches it. It goes "
     "back to the last good spec when a new one does not come up.",
     "tensor parallelism": "Several devices share one model: each holds a part of every layer. See serving.tensorParallelSize.",
     "text only": "A server that takes no images, audio or video. On a GPU the towers for them are not loaded, which leaves "
