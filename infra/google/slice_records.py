@@ -1,66 +1,79 @@
-"""Reads Google's record of a slice: whether this stack owns it, whether it matches the request, when it ends.
+"""Reads Google's record of a slice: whether this stack owns it, by which ticket it was asked for, when it ends.
 
-Also removes a slice that this stack owns.
+Also removes one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, Self
 
-from infra.google.session import GoogleSession
 from infra.google.times import duration_s, timestamp_s
-from infra.google.tpu_types import Node, QueuedResource, QueueState, SliceRequest
+from infra.google.tpu_types import Node, QueuedResource, QueueState
 from infra.google.tpu_zone import TpuZone
+from infra.planning.gateway.members import TURNS
 from infra.planning.units import read_duration
 
 IDENTITY_LABELS = ("app", "stack", "slice")
 """Labels by which a slice is recognised as owned. Other labels may change."""
+TICKET = "ticket"
+"""The label that tells the machines of one slice apart that follow each other."""
 
 _DELETE_S = 3 * 3600.0  # PROVISIONING cannot be ended, and was seen to last two hours
 _DELETE_POLL_S = 2.0
 _EXPIRED_S = 600.0  # a clock may be wrong, and Google may act late
 
 
-def is_owned(found: QueuedResource, labels: Mapping[str, str], created: str = "") -> bool:
-    """Return whether a queued resource belongs to this slice: by its labels, or as the generation that this stack `created`."""
-    if created and found.create_time == created:
-        return True
-    return all(found.labels.get(key) == labels.get(key) for key in IDENTITY_LABELS)
+@dataclass(frozen=True)
+class Ticket:
+    """By which the queued resources of one slice are recognised: `labels` say whose they are, `number` which of them.
+
+    `queued_id` is their name without the turn.
+    """
+
+    queued_id: str
+    labels: Mapping[str, str]
+    number: str
+
+    @classmethod
+    def of(cls, props: Mapping[str, Any]) -> Self:
+        """Return the ticket in the properties of a resource."""
+        return cls(props["queued_id"], props["labels"], props["ticket"])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What a queued resource of the slice, and its machine, may be called."""
+        return tuple(f"{self.queued_id}-{turn}" for turn in TURNS)
+
+    def member(self, node_id: str) -> str:
+        """Return the name at the gateway of the machine of that name: blue-a."""
+        return f"{self.labels['slice']}{node_id.removeprefix(self.queued_id)}"
+
+    def owns(self, zone: TpuZone, found: QueuedResource) -> bool:
+        """Return whether a queued resource is one of this slice's, by whichever ticket."""
+        return _is_of(_labels(zone, found), self.labels)
+
+    def is_on(self, zone: TpuZone, found: QueuedResource) -> bool:
+        """Return whether a queued resource was asked for by this ticket."""
+        return self.owns(zone, found) and _labels(zone, found).get(TICKET) == self.number
+
+    def find(self, zone: TpuZone) -> list[QueuedResource]:
+        """Return what was asked for by this ticket. Raises GoogleError."""
+        there = [zone.get(name) for name in self.names]
+        return [found for found in there if found is not None and self.is_on(zone, found)]
 
 
-def differences(found: QueuedResource, request: SliceRequest) -> tuple[str, ...]:
-    """Return in words what differs between a record and a request. What the record does not show does not count."""
-    network: Mapping[str, str] = found.node.get("networkConfig", {})
-    duration = "" if request.max_run_duration_s is None else f"{request.max_run_duration_s}s"
-    pairs = {
-        "accelerator": (found.accelerator_type, request.accelerator_type),
-        "runtime version": (str(found.node.get("runtimeVersion", "")), request.runtime_version),
-        "network": (_last(network.get("network", "")), _last(request.network)),
-        "subnetwork": (_last(network.get("subnetwork", "")), _last(request.subnetwork)),
-        "service account": (str(found.node.get("serviceAccount", {}).get("email", "")), request.service_account),
-        "provisioning": (found.provisioning.value, request.provisioning.value),
-        "run duration": (found.max_run_duration, duration),
-    }
-    return tuple(
-        f"{what} {there} instead of {asked or 'none'}"
-        for what, (there, asked) in pairs.items()
-        if there and there != asked
-    )
+def is_owned(found: QueuedResource, labels: Mapping[str, str]) -> bool:
+    """Return whether a queued resource belongs to the slice with these labels."""
+    return _is_of(found.labels, labels)
 
 
-def remove_slice(
-    zone: TpuZone,
-    queued_id: str,
-    labels: Mapping[str, str],
-    progress: Callable[[str], None],
-    *,
-    created: str = "",
-) -> None:
-    """Delete an owned slice and wait until it is gone; leave a foreign one alone. Raises GoogleError."""
-    found = zone.get(queued_id)
-    if found is None or not is_owned(found, labels, created):
-        return
+def remove_slice(zone: TpuZone, found: QueuedResource, progress: Callable[[str], None]) -> None:
+    """Delete a queued resource with its machine and wait until it is gone; one of the same name that came since stays.
+
+    Raises GoogleError.
+    """
 
     def show(still: QueuedResource, waited_s: float, refusal: str) -> None:
         state = still.state.value
@@ -71,19 +84,20 @@ def remove_slice(
         progress(f"{state}; deleting it for {read_duration(waited_s)} of at most {read_duration(_DELETE_S)}")
 
     zone.delete_until_gone(
-        queued_id, timeout_s=_DELETE_S, poll_s=_DELETE_POLL_S, created=found.create_time, progress=show
+        found.id, timeout_s=_DELETE_S, poll_s=_DELETE_POLL_S, created=found.create_time, progress=show
     )
 
 
-def remove_leftovers(
-    session: GoogleSession,
-    places: Iterable[Mapping[str, str]],
-    labels: Mapping[str, str],
-    progress: Callable[[str], None],
-) -> None:
-    """Remove an owned slice from all `places`, each a project, a zone and a queued_id. Raises GoogleError."""
-    for place in places:
-        remove_slice(TpuZone.at(session, place), place["queued_id"], labels, progress)
+def _is_of(found: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+    return all(found.get(key) == labels.get(key) for key in IDENTITY_LABELS)
+
+
+def _labels(zone: TpuZone, found: QueuedResource) -> Mapping[str, str]:
+    """Return the labels of a record, or of its machine where the record shows none."""
+    if found.labels or found.state is not QueueState.ACTIVE:
+        return found.labels
+    node = zone.node(found.id)
+    return node.labels if node else {}
 
 
 @dataclass(frozen=True)
@@ -125,8 +139,3 @@ def is_expired(found: QueuedResource, now: float, asked_s: float | None = None) 
     """
     end = request_end(found, asked_s) if found.state.waits else None
     return end is not None and now > end.at + _EXPIRED_S
-
-
-def _last(name: str) -> str:
-    """Return the short name: the API may write a project by its number, or a link with a host before it."""
-    return name.rsplit("/", 1)[-1]

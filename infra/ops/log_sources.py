@@ -11,7 +11,7 @@ WEIGHTS = "weights"
 
 
 def log_sources(plan: Plan, *, slice_name: str | None = None, revision: str | None = None) -> dict[str, LogSource]:
-    """Return the sources of a stack's log by their names: of each slice its own, else `service`, `gateway` or `weights`.
+    """Return the sources of a stack's log by their names: of each machine its own, else `service`, `gateway` or `weights`.
 
     `slice_name` leaves that slice alone, `revision` that revision of the service or the gateway. Raises SettingsError
     where there is no such slice, and where both are given.
@@ -25,21 +25,23 @@ def log_sources(plan: Plan, *, slice_name: str | None = None, revision: str | No
     if revision:
         return services
     weights = {WEIGHTS: LogSource.job(plan.names.stager, plan.region)} if plan.staging else {}
-    return services | _slices(plan) | weights
+    of_machines = {host: one for name in plan.deployment.member_paths() for host, one in _machines(plan, name).items()}
+    return services | of_machines | weights
 
 
-def _slices(plan: Plan) -> dict[str, LogSource]:
-    places = {name: plan.deployment.log_place(plan.names, name) for name in plan.deployment.member_paths()}
+def _machines(plan: Plan, member: str) -> dict[str, LogSource]:
+    """Return the source of each machine that a server of that name may be on, by the machine's host."""
+    places = {host: plan.deployment.log_place(plan.names, host) for host in plan.deployment.hosts(member)}
     return {
-        name: LogSource.machine(place["name"], place["location"])
-        for name, place in places.items()
+        host: LogSource.machine(place["name"], place["location"])
+        for host, place in places.items()
         if place.get("kind") == "machine"
     }
 
 
 def _of_slice(plan: Plan, name: str, revision: str | None) -> dict[str, LogSource]:
     nothing = "There is no log to show."
-    slices = _slices(plan)
+    slices = {member: sources for member in plan.deployment.member_paths() if (sources := _machines(plan, member))}
     if not slices:
         title = plan.accelerator.title
         raise SettingsError.of("--slice", f"{plan.stack} serves on {title}, without slices.", nothing, "Leave it out.")
@@ -50,4 +52,4 @@ def _of_slice(plan: Plan, name: str, revision: str | None) -> dict[str, LogSourc
     if name not in slices:
         known = did_you_mean(name, slices) or f"Name one of: {', '.join(slices)}."
         raise SettingsError.of("--slice", f"{plan.stack} has no slice {name!r}.", nothing, known)
-    return {name: slices[name]}
+    return slices[name]

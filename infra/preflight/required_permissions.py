@@ -75,13 +75,15 @@ PERMISSIONS: Mapping[str, tuple[str, ...]] = {
     "pulumi-python:dynamic/gemma4:RevisionWatch": ("run.services.get", "run.revisions.get", "logging.logEntries.list"),
     "pulumi-python:dynamic/gemma4:ServingCheck": ("logging.logEntries.list",),
     "pulumi-python:dynamic/gemma4:ServingSpec": _of("tpu.nodes", "get", "update"),
-    "pulumi-python:dynamic/gemma4:SliceCleanup": ("tpu.nodes.delete", "tpu.operations.get"),
     "pulumi-python:dynamic/gemma4:SubnetCleanup": _of("compute.subnetworks", "delete", "get"),
-    "pulumi-python:dynamic/gemma4:TpuNode": _of("tpu.nodes", "get", "list"),
-    "pulumi-python:dynamic/gemma4:TpuQueuedResource": (
+    "pulumi-python:dynamic/gemma4:TpuNode": (
         *_of("tpu.nodes", "create", "delete", "get", "list"),
         "tpu.operations.get",
         _ACT_AS,
+    ),
+    "pulumi-python:dynamic/gemma4:TpuQueuedResource": (
+        *_of("tpu.nodes", "delete", "get", "update"),
+        "tpu.operations.get",
     ),
     "pulumi-python:dynamic/gemma4:WeightsCopy": (
         *_of("run.jobs", "run", "runWithOverrides"),  # each copy overrides the job's arguments

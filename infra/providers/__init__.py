@@ -2,8 +2,8 @@
 
 THE NAMES OF MODULES AND CLASSES HERE ARE FROZEN: the state of every deployed stack holds them
 (tests/providers/test_frozen_names.py). Begin with `base`. Then one resource a module, by what it is for:
-TPU slices: `tpu_queued_resource` (`slice_submission` submits it exactly once, and adopts an owned one whose
-answer was lost), `tpu_node` (with `slice_wait`), `serving_spec`, `slice_cleanup` (removes what a killed process left).
+TPU slices: `tpu_queued_resource` (what is asked for, and whatever carries its ticket; `slice_removal` drains and deletes
+it), `tpu_node` (asks, by `slice_submission`, exactly once a ticket; and waits, by `slice_wait`), `serving_spec`.
 Compute Engine: `compute_machine` (with `machine_wait`), and `serving_spec` as well.
 Cloud Run: `revision_retry`, `revision_watch` (with `revision_wait`), `subnet_cleanup`.
 All: `member_records` (the names by which a gateway finds machines), `grant_propagation`, `weights_copy`, `serving_check`

@@ -33,7 +33,7 @@ class ServingCheckArgs:
     """
 
     url: pulumi.Input[str]
-    path: str
+    path: pulumi.Input[str]
     generation: pulumi.Input[str]
     expected: Mapping[str, Any]
     """What the server must show: fields of `CheckExpectation`."""

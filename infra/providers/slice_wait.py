@@ -9,6 +9,7 @@ from infra.google.api_errors import is_transient
 from infra.google.slice_records import is_expired, request_end
 from infra.google.tpu_types import Node, QueuedResource, QueueState
 from infra.google.tpu_zone import TpuZone
+from infra.planning.gateway.members import TURNS
 from infra.planning.units import read_duration
 from infra.providers.base import Progress
 
@@ -20,7 +21,8 @@ _LEAVES_S = 60.0  # a request that ends within this is as good as over when `up`
 
 @dataclass(frozen=True)
 class NodeWait:
-    """Which queued resource to wait for, and for how long; `behind` as in `TpuNodeArgs`."""
+    """Which queued resource to wait for, and for how long. `behind` is empty where it must come; else the first slice, by
+    name: the wait ends with that one's."""
 
     queued_id: str
     accelerator_type: str
@@ -105,14 +107,17 @@ def _read(zone: TpuZone, queued_id: str) -> _Poll:
 
 
 def _is_waiting(zone: TpuZone, queued_id: str) -> bool:
+    """Return whether the slice of that name waits, and no machine of it serves meanwhile."""
     try:
-        poll = _read(zone, queued_id)
+        polls = [_read(zone, f"{queued_id}-{turn}") for turn in TURNS]
     except GoogleError:
         return False  # the wait for that slice reports it
-    queued = poll.queued
-    if queued is None or is_expired(queued, zone.session.clock()):
+    there = [poll.queued for poll in polls if poll.queued is not None]
+    if any(one.state is QueueState.ACTIVE for one in there):
         return False
-    return queued.state.waits or queued.state is QueueState.PROVISIONING
+    now = zone.session.clock()
+    waits = [one for one in there if one.state.waits or one.state is QueueState.PROVISIONING]
+    return any(not is_expired(one, now) for one in waits)
 
 
 def _why_over(zone: TpuZone, wait: NodeWait, queued: QueuedResource, state: str) -> str:

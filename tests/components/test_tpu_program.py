@@ -21,7 +21,8 @@ from infra.planning.gateway.members import READY_PORT
 from infra.planning.settings.cidr import neighbour
 from infra.planning.settings.declarations import MOST_CONCURRENCY
 from infra.planning.settings.stackfile import read_stack
-from infra.providers.tpu_queued_resource import slice_request
+from infra.providers import tpu_queued_resource
+from infra.providers.slice_submission import slice_request
 from tests.projects import ROOT
 
 PROJECT = "my-project"
@@ -35,16 +36,19 @@ def known_outputs(args: mocks.MockResourceArgs) -> dict[str, Any]:
     """What Google would answer; the green slice still waits for capacity."""
     email = f"{args.inputs.get('accountId', args.name)}@{PROJECT}.iam.gserviceaccount.com"
     waits = "green" in args.name
-    role = args.inputs.get("roleId")
+    role, own = args.inputs.get("roleId"), {"member": f"serviceAccount:{email}"}
+    if args.typ.endswith(":TpuNode"):
+        host = f"{args.inputs['labels']['slice']}-a"
+        own = {"member": host, "node_id": f"gemma4-v6e4-{host}"}
     return {
+        **own,
         **({"name": f"projects/{PROJECT}/roles/{role}"} if role else {}),
         "email": email,
         "uniqueId": "1" + "0" * 20,
-        "member": f"serviceAccount:{email}",
         "uri": "https://gateway.example.run.app",
         "address": "" if waits else "10.8.0.66",
         "instance": "" if waits else "1234567890",
-        "created": "2026-11-21T00:00:00Z",
+        "ticket": "1f2e3d4c" * 4,
         "repoDigest": "example.com/image@sha256:" + "0c" * 32,
     }
 
@@ -77,15 +81,14 @@ def spec_of(ran: Run) -> dict[str, Any]:
 @pytest.mark.parametrize("name", STACKS)
 class TestTheRequest:
     def test_it_is_the_validated_body_and_nothing_else(self, name: str) -> None:
-        queued = only(shipped(name), "TpuQueuedResource").inputs
-        body = queued_resource_body(slice_request(queued))
+        body = body_of(shipped(name), f"gemma4-{name}-blue-a")
         (spec,) = body["tpu"]["nodeSpec"]
         node = spec["node"]
         assert sorted(body) == ["provisioningModel", "queueingPolicy", "runDuration", "tpu"]
         assert (body["provisioningModel"], body["runDuration"]) == ("FLEX_START", {"maxRunDuration": "86400s"})
         assert body["queueingPolicy"] == {"validUntilDuration": "1200s"}
         assert spec["parent"] == f"projects/{PROJECT}/locations/us-east5-a"
-        assert spec["nodeId"] == f"gemma4-{name}-blue"
+        assert spec["nodeId"] == f"gemma4-{name}-blue-a"
         assert sorted(node) == [
             "acceleratorType",
             "labels",
@@ -97,25 +100,33 @@ class TestTheRequest:
             "tags",
         ]
         assert node["networkConfig"]["enableExternalIps"] is False
-        assert node["labels"] == {"app": "gemma4", "stack": name, "managed-by": "pulumi", "slice": "blue"}
+        owned = {"app": "gemma4", "stack": name, "managed-by": "pulumi", "slice": "blue"}
+        assert node["labels"] == {**owned, "ticket": "1f2e3d4c" * 4}
         assert sorted(node["metadata"]) == [
             "enable-guest-attributes",
             "gemma4-log",
+            "gemma4-member",
             "gemma4-spec",
             "gemma4-supervisor",
             "startup-script",
         ]
 
     def test_its_metadata_keep_to_google_s_limits(self, name: str) -> None:
-        metadata = only(shipped(name), "TpuQueuedResource").inputs["metadata"]
+        metadata = only(shipped(name), "TpuNode").inputs["metadata"]
         sizes = [len(value.encode()) for value in metadata.values()]
         assert max(sizes) < 256 * 1024
         assert sum(sizes) < 512 * 1024
 
     def test_the_machine_starts_with_what_the_spec_keeps_up_to_date(self, name: str) -> None:
         ran = shipped(name)
-        first, kept = only(ran, "TpuQueuedResource").inputs["metadata"], only(ran, "ServingSpec").inputs["metadata"]
-        assert kept == {key: value for key, value in first.items() if key != "enable-guest-attributes"}
+        assert only(ran, "ServingSpec").inputs["metadata"] == only(ran, "TpuNode").inputs["metadata"]
+
+    def test_what_is_waited_for_is_asked_for_on_the_terms_of_its_ticket(self, name: str) -> None:
+        ran = shipped(name)
+        terms, node = only(ran, "TpuQueuedResource"), only(ran, "TpuNode")
+        for key in (*tpu_queued_resource._FIXED, "labels"):
+            assert node.inputs[key] == terms.inputs[key]
+        assert (node.inputs["ticket"], terms.urn in node.depends_on) == ("1f2e3d4c" * 4, True)
 
     def test_the_supervisor_reads_the_spec(self, name: str) -> None:
         text = only(shipped(name), "ServingSpec").inputs["metadata"]["gemma4-spec"]
@@ -143,7 +154,7 @@ class TestSecrets:
             preview=False,
             outputs=known_outputs,
         )
-        for kind in ("TpuQueuedResource", "ServingSpec"):
+        for kind in ("TpuNode", "ServingSpec"):
             assert REDACTED not in json.dumps(only(ran, kind).inputs)
         secret = spec_of(ran)["hfTokenSecret"]
         assert secret is None if source == "bucket" else secret
@@ -165,6 +176,10 @@ class TestSecrets:
         assert (spec["weights"], spec["hfTokenSecret"]) == ([], f"projects/{PROJECT}/secrets/hf-token")
 
 
+def body_of(ran: Run, node_id: str) -> dict[str, Any]:
+    return queued_resource_body(slice_request(only(ran, "TpuNode").inputs, node_id))
+
+
 def grants_of(ran: Run, account: str) -> list[Registration]:
     member = f"serviceAccount:{account}@{PROJECT}.iam.gserviceaccount.com"
     return [item for item in ran.resources if item.inputs.get("member") == member]
@@ -178,7 +193,7 @@ class TestTheNetwork:
         assert ranges == {"network-subnet": "10.8.0.0/26", "slice-network-subnet": "10.8.0.64/26"}
         assert firewall["sourceRanges"] == [ranges["network-subnet"]]
         assert firewall["allows"] == [{"protocol": "tcp", "ports": ["8000", str(READY_PORT)]}]
-        assert firewall["targetTags"] == only(ran, "TpuQueuedResource").inputs["tags"]
+        assert firewall["targetTags"] == only(ran, "TpuNode").inputs["tags"]
 
     def test_ssh_is_let_in_only_where_asked_and_only_from_the_proxy(self) -> None:
         ran = run(tpu={"iapSsh": True})
@@ -187,8 +202,8 @@ class TestTheNetwork:
         ssh = rules["slice-network-iap-ssh-in"]
         assert (ssh["name"], ssh["sourceRanges"]) == ("gemma4-v6e4-tpu-iap-ssh", ["35.235.240.0/20"])
         assert ssh["allows"] == [{"protocol": "tcp", "ports": ["22"]}]
-        assert ssh["targetTags"] == only(ran, "TpuQueuedResource").inputs["tags"]
-        assert only(ran, "TpuQueuedResource").inputs == only(shipped("v6e4"), "TpuQueuedResource").inputs
+        assert ssh["targetTags"] == only(ran, "TpuNode").inputs["tags"]
+        assert only(ran, "TpuNode").inputs == only(shipped("v6e4"), "TpuNode").inputs
 
     def test_slices_stand_in_their_subnet_and_the_gateway_in_its_own(self) -> None:
         ran = shipped("v6e4")
@@ -319,8 +334,8 @@ class TestAChange:
         self, change: dict[str, Any]
     ) -> None:
         changed = touched(shipped("v6e4"), run(**change))
-        assert {name for name, _ in changed} == {"slice-blue-queue", "rollout-blue-spec", "rollout-blue-check"}
-        assert {key for name, key in changed if name == "slice-blue-queue"} == {"metadata"}
+        assert {name for name, _ in changed} == {"slice-blue-node", "rollout-blue-spec", "rollout-blue-check"}
+        assert {key for name, key in changed if name == "slice-blue-node"} == {"metadata"}
 
     def test_only_the_check_depends_on_the_spec(self) -> None:
         ran = shipped("v6e4")
@@ -370,16 +385,19 @@ class TestSlices:
     def test_a_check_asks_its_slice_by_name_and_skips_one_that_waits(self) -> None:
         ran = run(**TWO)
         blue, green = only(ran, "ServingCheck", "blue").inputs, only(ran, "ServingCheck", "green").inputs
-        assert (blue["path"], blue["skipped"]) == ("/members/blue", "")
-        assert (green["path"], bool(green["skipped"])) == ("/members/green", True)
+        assert (blue["path"], blue["skipped"]) == ("/members/blue-a", "")
+        assert (green["path"], bool(green["skipped"])) == ("/members/green-a", True)
         assert blue["generation"] == "1234567890"
 
     def test_each_slice_writes_its_log_where_its_check_reads_it(self) -> None:
         ran = run(**TWO)
         for name in ("blue", "green"):
             log = only(ran, "ServingCheck", name).inputs["log"]
-            assert log == {"kind": "machine", "name": f"gemma4-v6e4-{name}", "location": "us-east5-a"}
-            written = json.loads(only(ran, "ServingSpec", name).inputs["metadata"]["gemma4-log"])
+            inputs = only(ran, "TpuNode", name).inputs
+            asked = queued_resource_body(slice_request(inputs, f"gemma4-v6e4-{name}-a"))["tpu"]["nodeSpec"][0]
+            node_id = asked["nodeId"]
+            assert log == {"kind": "machine", "name": node_id, "location": "us-east5-a"}
+            written = json.loads(asked["node"]["metadata"]["gemma4-log"])
             labels = LogSource.machine(log["name"], log["location"]).resource_labels
             assert written == {"project_id": PROJECT, **labels, "stack": "v6e4", "slice": name}
 

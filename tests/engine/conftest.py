@@ -31,5 +31,5 @@ def google() -> Iterator[FakeGoogle]:
 def server() -> Iterator[FakeVllm]:
     """Answers as a service and, behind the gateway, as any slice."""
     with FakeVllm() as fake:
-        fake.prefixes = ("", "/members/blue", "/members/green")
+        fake.prefixes = ("", *(f"/members/{name}{turn}" for name in ("blue", "green") for turn in ("", "-a", "-b")))
         yield fake

@@ -24,8 +24,9 @@ for name in slices.names:
             subnetwork=f"projects/{plan.names.project}/regions/us-east5/subnetworks/s",
             tag="gemma4",
             account=plan.names.email(plan.names.prefix),
+            dns_zone=plan.names.prefix,
             metadata={"gemma4-spec": plan.command.spec_hash},
             ready=[],
         ),
     )
-    pulumi.export(f"address-{name}", made.address)
+    pulumi.export(f"instance-{name}", made.instance)

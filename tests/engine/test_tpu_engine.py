@@ -16,7 +16,8 @@ from tests.engine.harness import TOKEN, Engine, Outcome, serve
 from tests.fakes.google import FakeGoogle
 from tests.fakes.vllm import FakeVllm
 
-BLUE, GREEN = "gemma4-v6e4-blue", "gemma4-v6e4-green"
+BLUE, GREEN = "gemma4-v6e4-blue-a", "gemma4-v6e4-green-a"
+BLUE_B = "gemma4-v6e4-blue-b"
 PLACE = "projects/demo-project/locations/us-east5-a/queuedResources"
 ONLY = Path(__file__).with_name("slices_only.py")
 QUEUED = f"/queuedResources/{BLUE}"
@@ -92,18 +93,18 @@ def test_the_whole_life(stack: Engine, google: FakeGoogle, server: FakeVllm) -> 
     assert server.spec_hash in node["metadata"]["gemma4-spec"]
     assert google.tpu.created == 1
 
-    # Expiry: the next up removes the ended request, makes a new one, and updates gateway, specification and check.
-    before = outputs_of(stack, "TpuQueuedResource")["created"]
+    # Expiry: the next up removes the ended request, makes a new one, and updates specification and check.
+    before = outputs_of(stack, "TpuNode")["instance"]
     google.tpu.advance(BLUE, to="SUSPENDED")
     renewed = stack.up()
-    assert list(google.tpu.resources) == [f"{PLACE}/{BLUE}"]
+    assert list(google.tpu.resources) == [f"{PLACE}/{BLUE_B}"]
     assert google.tpu.created == 2
-    assert outputs_of(stack, "TpuQueuedResource")["created"] != before, renewed.output
+    assert outputs_of(stack, "TpuNode")["instance"] not in ("", before), renewed.output
     (node,) = google.tpu.nodes.values()
     assert server.spec_hash in node["metadata"]["gemma4-spec"]
     assert TOKEN not in str(node)
 
-    # What Cloud Run holds cannot move, with or without permission; slices can, with it.
+    # What Cloud Run holds cannot move; slices can, and the one that serves goes last.
     stack.configure({"gemma4:network": {"subnetCidr": "10.9.0.0/26"}})
     (error,) = stack.preview(check=False).errors
     assert "network.subnetCidr cannot change while the service exists" in error
@@ -111,9 +112,6 @@ def test_the_whole_life(stack: Engine, google: FakeGoogle, server: FakeVllm) -> 
     (error,) = stack.preview(check=False).errors
     assert "region cannot change while the service exists" in error
     stack.configure({"gemma4:region": "us-east5"})
-    (error,) = stack.preview(check=False).errors
-    assert f"{BLUE} may be serving (ACTIVE)" in error
-    stack.configure({"gemma4:tpu": {"zone": "europe-west4-a", "replaceActive": True}})
     serve(server, google, stack)
     stack.up()
     assert [name.split("/")[3] for name in google.tpu.resources] == ["europe-west4-a"]
@@ -172,17 +170,6 @@ def test_capacity_is_looked_for_elsewhere_and_back_again(stack: Engine, google: 
     assert set(stack.up().summary) == {"unchanged"}
 
 
-def test_a_refused_move_that_is_taken_back_loses_nothing(slices: Engine, google: FakeGoogle) -> None:
-    slices.up()
-    slices.configure({"gemma4:tpu": {"zone": "us-east5-b"}})
-    assert "may be serving" in slices.up(check=False).errors[0]
-    slices.configure({"gemma4:tpu": None})
-    slices.up()
-    assert set(slices.up().summary) == {"unchanged"}
-    assert list(google.tpu.resources) == [f"{PLACE}/{BLUE}"]
-    assert google.tpu.created == 1
-
-
 def carried(google: FakeGoogle) -> list[str]:
     """The specifications that the machines carry, blue's and green's."""
     return [node["metadata"]["gemma4-spec"] for _, node in sorted(google.tpu.nodes.items())]
@@ -228,7 +215,6 @@ def test_a_wait_in_vain_is_one_error_and_the_next_up_goes_on(slices: Engine, goo
     (error,) = failed.errors
     assert "No capacity for v6e-4 in us-east5-a within 2 s" in error
     assert "Traceback" not in failed.output
-    assert outputs_of(slices, "TpuQueuedResource")["state"] == "WAITING_FOR_RESOURCES"
     google.tpu.configure(stop_at="")
     slices.configure({"gemma4:tpu": None})
     assert "replaced" not in slices.up().summary
@@ -289,7 +275,7 @@ def test_credentials_that_expire_while_waiting_are_one_error(
     slices.configure({"gemma4:tpu": {"slices": slices_asked}})
     google.tpu.configure(stop_at="WAITING_FOR_RESOURCES")
     process = slices.start("up", "--yes", "--skip-preview")
-    entries = [f"/queuedResources/gemma4-v6e4-{name}" for name in slices_asked]
+    entries = [f"/queuedResources/gemma4-v6e4-{name}-a" for name in slices_asked]
     until(lambda: all(len(google.sent("GET", entry)) > 3 for entry in entries))  # both are asked for and waited for
     google.expire("fake-access-token")
     text, _ = process.communicate(timeout=60)
@@ -317,12 +303,9 @@ def test_capacity_can_be_bought_without_a_queue(slices: Engine, google: FakeGoog
     assert "runDuration" not in google.tpu.resources[f"{PLACE}/{BLUE}"]
 
 
-def test_another_project_does_not_hide_a_slice(slices: Engine, google: FakeGoogle) -> None:
+def test_a_slice_of_another_project_is_found_there_and_goes_last(slices: Engine, google: FakeGoogle) -> None:
     slices.up()
     slices.configure({"gcp:project": "other-project"})
-    (error,) = slices.up(check=False).errors
-    assert f"{BLUE} may be serving (ACTIVE), and a change of project" in error
-    slices.configure({"gemma4:tpu": {"replaceActive": True}})
     slices.up()
     assert [name.split("/")[1] for name in google.tpu.resources] == ["other-project"]
 
@@ -337,21 +320,6 @@ def test_destroy_leaves_nothing_from_any_state(slices: Engine, google: FakeGoogl
         assert google.leftovers() == [], state
 
 
-def test_a_slice_that_may_be_serving_is_not_replaced_unasked(slices: Engine, google: FakeGoogle) -> None:
-    slices.up()
-    slices.configure({"gemma4:tpu": {"maxRunDuration": "4h"}})
-    refused = slices.preview(check=False)
-    assert refused.code != 0
-    assert f"{BLUE} may be serving (ACTIVE)" in refused.output
-    assert "24 h of its 24 h left" in refused.output
-    assert "Traceback" not in refused.output
-    slices.configure({"gemma4:tpu": {"maxRunDuration": "4h", "replaceActive": True}})
-    assert "2 to replace" in slices.preview().output
-    slices.up()
-    assert google.tpu.created == 2
-    assert google.tpu.resources[f"{PLACE}/{BLUE}"]["runDuration"] == {"maxRunDuration": "14400s"}
-
-
 def test_a_further_slice_that_waits_does_not_hold_up_the_first(slices: Engine, google: FakeGoogle) -> None:
     slices.up()
     google.tpu.configure(stop_at="WAITING_FOR_RESOURCES")
@@ -364,7 +332,7 @@ def test_a_further_slice_that_waits_does_not_hold_up_the_first(slices: Engine, g
     google.tpu.configure(stop_at="")
     google.tpu.advance(GREEN, to="ACTIVE")
     slices.up()
-    assert slices.outputs()["address-green"]
+    assert slices.outputs()["instance-green"]
     assert set(slices.up().summary) == {"unchanged"}
 
 
@@ -377,11 +345,11 @@ def test_a_quota_refused_in_the_operation_of_a_further_slice_is_a_warning(slices
     slices.configure({"gemma4:tpu": {"slices": ["blue", "green"]}})
     added = slices.up()
     assert "goes on without this slice" in added.output
-    assert outputs_of(slices, "TpuQueuedResource", "green")["state"] == "REFUSED"
+    assert outputs_of(slices, "TpuNode", "green")["node_id"] == ""
     google.tpu.configure(late_refusal={})
     slices.up()
     slices.up()
-    assert slices.outputs()["address-green"]
+    assert slices.outputs()["instance-green"]
     assert google.tpu.created == 2
 
 
@@ -390,10 +358,9 @@ def test_a_request_that_stays_in_the_queue_after_its_end_is_asked_for_again(slic
     google.tpu.configure(stop_at="WAITING_FOR_RESOURCES")
     assert "No capacity" in slices.up(check=False).errors[0]
     google.tpu.resources[f"{PLACE}/{BLUE}"]["createTime"] = "2026-01-01T00:00:00.123456789Z"
-    again = slices.up(check=False)
-    assert "replaced" in again.output
+    slices.up(check=False)
     assert google.tpu.created == 2
-    assert list(google.tpu.resources) == [f"{PLACE}/{BLUE}"]
+    assert list(google.tpu.resources) == [f"{PLACE}/{BLUE_B}"]
     google.tpu.configure(stop_at="")
     slices.configure({"gemma4:tpu": None})
     slices.up()

@@ -21,7 +21,7 @@ from infra.providers.revision_retry import RevisionRetryProvider
 from infra.providers.revision_watch import MARK, RevisionWatchProvider
 from tests.fakes.google import FakeGoogle
 from tests.fakes.google.client import session
-from tests.fakes.slice_stack import Clock, Kept
+from tests.fakes.slice_stack import Clock
 
 PARENT = "projects/demo-project/locations/us-east4"
 NAME = "gemma4-l4"
@@ -39,6 +39,14 @@ class Up:
     warnings: list[str] = field(default_factory=list)
 
 
+@dataclass
+class InState:
+    """What the state holds of one resource."""
+
+    id: str
+    outputs: dict[str, Any]
+
+
 class ServiceStack:
     """`template` is what the program asks for, without the mark."""
 
@@ -46,7 +54,7 @@ class ServiceStack:
         self.fake, self.clock = fake, clock
         self.session = session(fake, clock)
         self.template: dict[str, Any] = {"containers": [{"image": "img", "args": ["serve"]}]}
-        self.state: dict[str, Kept] = {}
+        self.state: dict[str, InState] = {}
         self.asks_after_s = 0.0
         """When the engine gets to the service's own request; 0 is before the watch looks."""
         self.retry, self.watch = RevisionRetryProvider(), RevisionWatchProvider()
@@ -114,7 +122,7 @@ class ServiceStack:
             operation = self.session.post(Api.CLOUD_RUN, f"{PARENT}/services", body, serviceId=NAME)
         else:
             operation = self.session.patch(Api.CLOUD_RUN, SERVICE, body)
-        self.state["service"] = Kept(SERVICE, {})
+        self.state["service"] = InState(SERVICE, {})
         return operation
 
     def _end(self, operation: dict[str, Any]) -> None:
@@ -131,7 +139,7 @@ class ServiceStack:
             if kept is None:
                 self._up.steps.append(f"create {name}")
                 created = provider.create(news)
-                self.state[name] = Kept(created.id, dict(created.outs or {}))
+                self.state[name] = InState(created.id, dict(created.outs or {}))
             elif provider.diff(kept.id, kept.outputs, news).changes:
                 self._up.steps.append(f"update {name}")
                 kept.outputs = dict(provider.update(kept.id, kept.outputs, news).outs or {})

@@ -1,36 +1,54 @@
-"""One slice's four dynamic resources under the smallest possible engine: what Pulumi does with them, without Pulumi.
-
-It keeps a resource only if its `create` returned, drops inputs without a value, refreshes before every `up`, and replaces
-what `diff` says, deleting first where that is asked for: the rules that decide whether a paid slice can get lost.
-"""
+"""One slice's dynamic resources under the smallest engine: its terms with their ticket, its machine, what that serves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
+from infra.errors import GoogleError
 from infra.google.session import Retry
+from infra.google.tpu_zone import TpuZone
+from infra.providers import tpu_queued_resource
 from infra.providers.base import Provider
 from infra.providers.serving_spec import ServingSpecProvider
-from infra.providers.slice_cleanup import SliceCleanupProvider
+from infra.providers.slice_submission import submit
 from infra.providers.tpu_node import TpuNodeProvider
 from infra.providers.tpu_queued_resource import TpuQueuedResourceProvider
 from tests.fakes.google import FakeGoogle
 from tests.fakes.google.client import FakeTime, session
+from tests.fakes.mini_engine import Declared, Kept, MiniEngine, Outputs
 
 ZONE = "us-east5-a"
-NAME = "gemma4-v6e4-blue"
+SLICE = "gemma4-v6e4-blue"
+NAME = f"{SLICE}-a"
+"""Of its machine in the first turn, and of the queued resource of that."""
 NETWORK = "projects/demo-project/global/networks/gemma4-v6e4"
 SUBNETWORK = "projects/demo-project/regions/us-east5/subnetworks/gemma4-v6e4"
 
+_TERMS = (
+    *tpu_queued_resource._FIXED,
+    "labels",
+    "urn",
+)
+_ASKED = (
+    "valid_until_duration_s",
+    "metadata",
+    "tags",
+    "dns_zone",
+    "domain",
+    "known_zones",
+)
+
 
 class Clock(FakeTime):
-    """A clock on which things happen: `at` calls a function once, when so many seconds have gone by."""
+    """A clock on which things happen: `at` calls a function once, when so many seconds have gone by; `always` are called at
+    every pause."""
 
     def __init__(self) -> None:
         super().__init__()
         self._due: list[tuple[float, Callable[[], object]]] = []
+        self.always: list[Callable[[], object]] = []
 
     def at(self, seconds: float, act: Callable[[], object]) -> None:
         self._due.append((self.now + seconds, act))
@@ -39,16 +57,8 @@ class Clock(FakeTime):
         super().sleep(seconds)
         due = [act for when, act in self._due if when <= self.now]
         self._due = [(when, act) for when, act in self._due if when > self.now]
-        for act in due:
+        for act in [*due, *self.always]:
             act()
-
-
-@dataclass
-class Kept:
-    """What the engine's state holds of one resource."""
-
-    id: str
-    outputs: dict[str, Any]
 
 
 class SliceStack:
@@ -57,11 +67,10 @@ class SliceStack:
     def __init__(self, fake: FakeGoogle, clock: Clock, slice_name: str = "blue", **changes: Any) -> None:
         self.fake, self.clock = fake, clock
         fake.world.clock = clock.clock  # what Google writes down it reads off the clock by which the providers wait
-        name = f"gemma4-v6e4-{slice_name}"
         self.inputs: dict[str, Any] = {
             "project": "demo-project",
             "zone": ZONE,
-            "queued_id": name,
+            "queued_id": f"gemma4-v6e4-{slice_name}",
             "accelerator_type": "v6e-4",
             "runtime_version": "v2-alpha-tpuv6e",
             "network": NETWORK,
@@ -73,18 +82,15 @@ class SliceStack:
             "metadata": {"startup-script": "#!/bin/sh", "gemma4-spec": "{}", "gemma4-supervisor": "x"},
             "labels": {"app": "gemma4", "stack": "v6e4", "managed-by": "pulumi", "slice": slice_name},
             "tags": ["gemma4-v6e4"],
+            "dns_zone": "gemma4-v6e4",
+            "domain": "gemma4-v6e4.internal",
             "known_zones": [ZONE, "us-east5-b"],
-            "behind": "" if slice_name == "blue" else NAME,
-            "places": [],
             "urn": None,
         } | changes
         self.wait_s = 1200
-        self.behind = self.inputs["behind"]
-        self.state: dict[str, Kept] = {}
-        self.done: list[str] = []
-        self._replaced: list[tuple[str, Kept]] = []
+        self.behind = "" if slice_name == "blue" else SLICE
+        self.engine = MiniEngine()
         self.providers: dict[str, Provider] = {
-            "cleanup": SliceCleanupProvider(),
             "queue": TpuQueuedResourceProvider(),
             "node": TpuNodeProvider(),
             "spec": ServingSpecProvider(),
@@ -94,103 +100,63 @@ class SliceStack:
                 self.fake, self.clock, retry=Retry(attempts=3, first_s=0.5, cap_s=1)
             )
 
+    @property
+    def state(self) -> dict[str, Kept]:
+        return self.engine.state
+
+    @property
+    def done(self) -> list[str]:
+        """Without the deletions, in which every replacement ends."""
+        return [step for step in self.engine.done if not step.startswith("delete")]
+
     def output(self, resource: str, key: str) -> Any:
-        return self.state[resource].outputs[key]
+        return self.engine.output(resource, key)
 
     def refresh(self) -> None:
-        for resource in list(self.state):
-            kept = self.state[resource]
-            result = self.providers[resource].read(kept.id, dict(kept.outputs))
-            if not result.id:
-                del self.state[resource]
-            else:
-                self.state[resource] = Kept(result.id, dict(result.outs or {}))
+        self.engine.refresh()
 
-    def up(self) -> None:
-        self.done = []
-        self.refresh()
-        self._apply_cleanup()
-        self._apply("queue", self._queue_inputs())
-        self._apply("node", self.node_inputs())
-        self._apply("spec", self.spec_inputs())
-        self._delete_replaced()
+    def up(self, replace: tuple[str, ...] = ()) -> None:
+        self.engine.up(self.program(), replace)
 
     def up_killed(self) -> None:
-        """The process dies after Google has taken the request and before the state is written."""
-        self.refresh()
-        self._apply_cleanup()
-        if "queue" not in self.state:
-            self.providers["queue"].create(_given(self._queue_inputs()))
+        """The process dies after Google has taken the request and before the machine is in the state."""
+        self.engine.up(self.program()[:1])
+        if "node" not in self.state:
+            place = {"project": self.inputs["project"], "zone": self.inputs["zone"]}
+            zone = TpuZone.at(self.providers["node"].session(), place)
+            with suppress(GoogleError):
+                submit(zone, _given(self.node_inputs(self.output)), serving="", progress=_quiet, warn=_quiet)
 
     def destroy(self) -> None:
-        self._delete_replaced()
-        for resource in ("spec", "node", "queue", "cleanup"):
-            if resource in self.state:
-                kept = self.state[resource]
-                self.providers[resource].delete(kept.id, kept.outputs)
-                del self.state[resource]
+        """In a process of its own, as Pulumi does."""
+        tpu_queued_resource._IN_PROGRAM.clear()
+        self.engine.destroy()
 
-    def _apply_cleanup(self) -> None:
-        inputs = {key: self.inputs[key] for key in ("project", "zone", "queued_id", "labels", "urn")}
-        self._apply("cleanup", {**inputs, "places": None})
-
-    def _queue_inputs(self) -> dict[str, Any]:
-        return {**self.inputs, "places": self.output("cleanup", "places"), "created": None, "state": None}
-
-    def node_inputs(self) -> dict[str, Any]:
-        keys = ("project", "zone", "queued_id", "accelerator_type", "known_zones", "urn")
-        same = {key: self.inputs[key] for key in keys}
-        generation = self.output("queue", "created")
-        own = {"state": None, "address": None, "instance": None}
-        return same | {"generation": generation, "timeout_s": self.wait_s, "behind": self.behind} | own
-
-    def spec_inputs(self) -> dict[str, Any]:
-        same = {key: self.inputs[key] for key in ("project", "zone", "metadata", "urn")}
-        return same | {
-            "node_id": self.inputs["queued_id"],
-            "instance": self.output("node", "instance"),
-            "applied": None,
+    def program(self) -> list[Declared]:
+        inputs: dict[str, Callable[[Outputs], Mapping[str, Any]]] = {
+            "queue": lambda _outputs: {**self._own(_TERMS), "ticket": None},
+            "node": self.node_inputs,
+            "spec": self.spec_inputs,
         }
+        return [Declared(name, self.providers[name], make) for name, make in inputs.items()]
 
-    def _did(self, what: str, resource: str) -> None:
-        if resource != "cleanup":  # which is nothing to anybody before the end
-            self.done.append(f"{what} {resource}")
+    def node_inputs(self, outputs: Outputs) -> dict[str, Any]:
+        own = dict.fromkeys(("state", "node_id", "member", "address", "instance"))
+        waits = {"timeout_s": self.wait_s, "behind": self.behind, "ticket": outputs("queue", "ticket")}
+        return {**self._own((*_TERMS, *_ASKED)), **waits, **own}
 
-    def _delete_replaced(self) -> None:
-        """At the end of an `up` that came so far, else at the next chance."""
-        while self._replaced:
-            resource, kept = self._replaced[-1]
-            self.providers[resource].delete(kept.id, kept.outputs)
-            self._replaced.pop()
+    def spec_inputs(self, outputs: Outputs) -> dict[str, Any]:
+        machine = {"node_id": outputs("node", "node_id"), "instance": outputs("node", "instance")}
+        own = {"product": "tpu", "group": "", "applied": None, "previous": None}
+        return {**self._own(("project", "zone", "metadata", "urn")), **machine, **own}
 
-    def allow_replacement(self) -> None:
-        """Set `tpu.replaceActive`."""
-        queue = self.providers["queue"]
-        assert isinstance(queue, TpuQueuedResourceProvider)
-        queue.replace_active = True
-
-    def _apply(self, resource: str, news: dict[str, Any]) -> None:
-        news = _given(news)
-        provider, kept = self.providers[resource], self.state.get(resource)
-        if kept is not None:
-            difference = provider.diff(kept.id, kept.outputs, news)
-            if not difference.changes:
-                return
-            if not difference.replaces:
-                self._did("update", resource)
-                kept.outputs = dict(provider.update(kept.id, kept.outputs, news).outs or {})
-                return
-            self._did("replace", resource)
-            if difference.delete_before_replace:
-                provider.delete(kept.id, kept.outputs)
-                del self.state[resource]
-            else:
-                self._replaced.append((resource, kept))
-        else:
-            self._did("create", resource)
-        created = provider.create(news)
-        self.state[resource] = Kept(created.id, dict(created.outs or {}))
+    def _own(self, keys: tuple[str, ...]) -> dict[str, Any]:
+        return {key: self.inputs[key] for key in keys}
 
 
-def _given(inputs: dict[str, Any]) -> dict[str, Any]:
+def _given(inputs: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in inputs.items() if value is not None}
+
+
+def _quiet(_message: str) -> None:
+    """Say nothing."""

@@ -68,7 +68,7 @@ class TestWhatIsShown:
     def test_of_a_stack_of_slices_are_gateway_slices_and_weights(self, fake: FakeGoogle, capsys: Capture) -> None:
         stamp = moment_ms(START - 5)
         gateway = {"service_name": "gemma4-v6e4", "location": "us-east5"}
-        node = {"namespace": "gemma4", "node_id": "gemma4-v6e4-blue", "location": "us-east5-a"}
+        node = {"namespace": "gemma4", "node_id": "gemma4-v6e4-blue-b", "location": "us-east5-a"}
         job = {"job_name": "gemma4-v6e4-stage", "location": "us-east5"}
         fake.logging.add("forwarded", "cloud_run_revision", gateway, timestamp=stamp)
         fake.logging.add(
@@ -80,11 +80,11 @@ class TestWhatIsShown:
         assert_has_its_form("logs", answer)
         assert {(one["source"], one["text"]) for one in answer["entries"]} == {
             ("gateway", "forwarded"),
-            ("blue", "no chips"),
+            ("blue-b", "no chips"),
             ("weights", "copied"),
         }
         assert run(["logs", "v6e4", "--slice", "blue"]) == 0
-        assert capsys.readouterr().out.splitlines() == ["2027-01-15T07:59:55.000Z  ERROR     blue      no chips"]
+        assert capsys.readouterr().out.splitlines() == ["2027-01-15T07:59:55.000Z  ERROR     blue-b    no chips"]
 
     def test_only_those_of_a_revision(self, fake: FakeGoogle, capsys: Capture) -> None:
         write(fake, "old")

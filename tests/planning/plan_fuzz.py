@@ -184,7 +184,6 @@ _CHOSEN: Mapping[str, Draw] = {
     "tpu.maxRunDuration": _one_of("1m", "10m", "20m", "24h", "7d", "8d"),
     "tpu.validUntilDuration": _one_of("1s", "10m", "4h", "9d"),
     "tpu.waitForCapacity": _one_of("1m", "20m", "5h"),
-    "tpu.replaceActive": _one_of(True, False),
     "tpu.privileged": _one_of(True, False),
     "machine.names": _one_of([], ["blue", "green"], ["a", "b", "c", "d", "e", "f", "g", "h"]),
     "machine.zones": _one_of(["us-west1-c"], ["europe-west4-a", "europe-west4-b"], ["us-east4-a"]),

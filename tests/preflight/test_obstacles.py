@@ -87,7 +87,7 @@ def services_may_not_be_made(project: ReadyProject, tools: set[str]) -> None:
     project.google.crm.deny("run.services.create")
 
 
-@obstacle("v6e4", "permissions", "tpu.nodes.create (TpuQueuedResource)", "--role=roles/tpu.admin")
+@obstacle("v6e4", "permissions", "tpu.nodes.create (TpuNode)", "--role=roles/tpu.admin")
 def slices_may_not_be_made(project: ReadyProject, tools: set[str]) -> None:
     project.google.crm.deny("tpu.nodes.create")
 
@@ -360,10 +360,13 @@ def firewall_rule_of_that_name(project: ReadyProject, tools: set[str]) -> None:
 
 
 @obstacle(
-    "v6e4", "slice-names", "gemma4-v6e4-blue is in us-east5-a and is not", "queued-resources delete gemma4-v6e4-blue"
+    "v6e4",
+    "slice-names",
+    "gemma4-v6e4-blue-b is in us-east5-a and is not",
+    "queued-resources delete gemma4-v6e4-blue-b",
 )
 def queued_resource_of_that_name(project: ReadyProject, tools: set[str]) -> None:
-    queue(project, "gemma4-v6e4-blue", ZONE, "ACTIVE", app="another")
+    queue(project, "gemma4-v6e4-blue-b", ZONE, "ACTIVE", app="another")
 
 
 @obstacle("l4", "pulumi", "no Pulumi CLI on the PATH", "pulumi.com")

@@ -50,22 +50,20 @@ FROZEN = {
         "pulumi-python:dynamic/gemma4:ServingSpec",
         "applied group instance metadata node_id previous product project urn zone",
     ),
-    "infra.providers.slice_cleanup.SliceCleanup": (
-        "pulumi-python:dynamic/gemma4:SliceCleanup",
-        "labels places project queued_id urn zone",
-    ),
     "infra.providers.subnet_cleanup.SubnetCleanup": (
         "pulumi-python:dynamic/gemma4:SubnetCleanup",
         "cidr name places project region service urn",
     ),
     "infra.providers.tpu_node.TpuNode": (
         "pulumi-python:dynamic/gemma4:TpuNode",
-        "accelerator_type address behind generation instance known_zones project queued_id state timeout_s urn zone",
+        "accelerator_type address behind dns_zone domain instance known_zones labels max_run_duration_s member metadata "
+        "network node_id project provisioning queued_id runtime_version service_account state subnetwork tags ticket timeout_s "
+        "urn valid_until_duration_s zone",
     ),
     "infra.providers.tpu_queued_resource.TpuQueuedResource": (
         "pulumi-python:dynamic/gemma4:TpuQueuedResource",
-        "accelerator_type behind created known_zones labels max_run_duration_s metadata network places project "
-        "provisioning queued_id runtime_version service_account state subnetwork tags urn valid_until_duration_s zone",
+        "accelerator_type labels max_run_duration_s network project provisioning queued_id runtime_version service_account "
+        "subnetwork ticket urn zone",
     ),
     "infra.providers.weights_copy.WeightsCopy": (
         "pulumi-python:dynamic/gemma4:WeightsCopy",

@@ -20,7 +20,7 @@ from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 from infra.providers.tpu_node import TpuNodeProvider
 from infra.providers.tpu_queued_resource import TpuQueuedResourceProvider
 from tests.fakes.google import FakeGoogle
-from tests.fakes.slice_stack import NAME, Clock, SliceStack
+from tests.fakes.slice_stack import NAME, SLICE, Clock, SliceStack
 from tests.projects import ROOT
 from tests.providers.test_frozen_names import FROZEN, loaded
 
@@ -98,45 +98,45 @@ def host(fake: FakeGoogle) -> Iterator[Host]:
 
 
 def test_a_slice_lives_through_the_server(google: FakeGoogle) -> None:
-    queue = {**_inputs(google), "__provider": serialised(TpuQueuedResourceProvider)}
+    stack = SliceStack(google, Clock())
+    queue = {**_given(stack, "queue"), "__provider": serialised(TpuQueuedResourceProvider)}
     with host(google) as server:
         google.fault("POST", "/queuedResources", drop="after")
         queued_id, queued = server.create(queue)
-        assert (queued_id, google.tpu.created) == (NAME, 1)
+        assert (queued_id.partition("/")[0], google.tpu.created) == (SLICE, 0)
+
+        node = {**_given(stack, "node", ticket=queued["ticket"]), "__provider": serialised(TpuNodeProvider)}
+        _, granted = server.create(node)
+        assert (granted["node_id"], google.tpu.created) == (NAME, 1)
         (kept,) = google.tpu.resources.values()
         assert kept["runDuration"] == {"maxRunDuration": "86400s"}, "numbers arrive as floats"
-
-        node = {
-            **{key: queue[key] for key in ("project", "zone", "queued_id", "accelerator_type")},
-            "generation": queued["created"],
-            "timeout_s": 60,
-            "behind": "",
-            "__provider": serialised(TpuNodeProvider),
-        }
-        _, granted = server.create(node)
-        assert granted["address"]
-        assert server.diff(NAME, granted, node).changes == provider_pb2.DiffResponse.DIFF_NONE
+        assert server.diff(SLICE, granted, node).changes == provider_pb2.DiffResponse.DIFF_NONE
 
         google.tpu.advance(NAME, to="SUSPENDED")
-        _, ended = server.read(NAME, queued)
-        answer = server.diff(NAME, ended, queue)
-        assert (list(answer.replaces), answer.deleteBeforeReplace) == (["state"], True)
-        server.delete(NAME, ended)
+        _, ended = server.read(SLICE, granted)
+        answer = server.diff(SLICE, ended, node)
+        assert (answer.changes, list(answer.replaces)) == (provider_pb2.DiffResponse.DIFF_SOME, [])
+        other = server.diff(queued_id, queued, {**queue, "zone": "us-east5-b"})
+        assert (list(other.replaces), other.deleteBeforeReplace) == (["zone"], True)
+        server.delete(queued_id, queued)
         assert google.leftovers() == []
-        assert server.read(NAME, queued)[0] == ""
 
 
 def test_an_error_is_one_line_without_a_traceback(google: FakeGoogle) -> None:
     google.fault("POST", "/queuedResources", status=403, message="Permission 'tpu.queuedResources.create' denied")
+    node = _given(SliceStack(google, Clock()), "node", ticket="t")
     with host(google) as server, pytest.raises(grpc.RpcError) as caught:
-        server.create({**_inputs(google), "__provider": serialised(TpuQueuedResourceProvider)})
+        server.create({**node, "__provider": serialised(TpuNodeProvider)})
     message = caught.value.details().strip()
     assert message.startswith("gemma4: tpu.googleapis.com refused")
     assert "\n" not in message
 
 
-def _inputs(fake: FakeGoogle) -> dict[str, Any]:
-    return SliceStack(fake, Clock()).inputs
+def _given(stack: SliceStack, name: str, **outputs: str) -> dict[str, Any]:
+    """The inputs of a resource as the engine passes them on: without those that have no value."""
+    (declared,) = [one for one in stack.program() if one.name == name]
+    inputs = declared.inputs(lambda _resource, key: outputs[key])
+    return {key: value for key, value in inputs.items() if value is not None}
 
 
 def _struct(values: dict[str, Any]) -> struct_pb2.Struct:

@@ -5,6 +5,7 @@ Whatever a test does, the stack is destroyed at its end and the fake must be emp
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,14 +13,15 @@ from typing import Any
 
 import pytest
 
+from infra.google.slice_records import Ticket
 from infra.google.tpu_types import QueueState, queued_resource_body
 from infra.google.tpu_zone import TpuZone
-from infra.providers.tpu_queued_resource import slice_request
+from infra.providers.slice_submission import Turns, slice_request
 from tests.fakes.google import FakeGoogle
 from tests.fakes.google.client import session
 from tests.fakes.google.tpu import no_capacity
 from tests.fakes.google.wire import quota_exceeded
-from tests.fakes.slice_stack import NAME, ZONE, Clock, SliceStack
+from tests.fakes.slice_stack import NAME, SLICE, ZONE, Clock, SliceStack
 
 QUOTA = "TPUV6EPreemptiblePerProjectPerZoneForTPUAPI"
 LATE_QUOTA: dict[str, Any] = {
@@ -28,6 +30,7 @@ LATE_QUOTA: dict[str, Any] = {
 }
 STATES = [state for state in QueueState if state is not QueueState.UNKNOWN]
 QUEUED = "/queuedResources"
+GREEN = "gemma4-v6e4-green-a"
 FULL = f"projects/demo-project/locations/{ZONE}/queuedResources/{NAME}"
 
 
@@ -86,7 +89,8 @@ class TestALife:
     def test_the_body_is_the_validated_one(self, stack: SliceStack, fake: FakeGoogle) -> None:
         stack.up()
         (sent,) = fake.sent("POST", QUEUED)
-        assert sent.body == queued_resource_body(slice_request(stack.inputs))
+        ticket = stack.output("queue", "ticket")
+        assert sent.body == queued_resource_body(slice_request({**stack.inputs, "ticket": ticket}, NAME))
         assert "bootDiskConfig" not in sent.body["tpu"]["nodeSpec"][0]["node"]
         assert sent.query["requestId"]
 
@@ -98,19 +102,25 @@ class TestALife:
         assert "runDuration" not in sent.body
         stack.up()
         assert stack.done == []
-        stack.inputs["accelerator_type"] = "v6e-8"
-        with refused("may be serving (ACTIVE), and a change of accelerator_type would give it back;"):
-            stack.up()
 
-    def test_an_entry_is_returned_before_its_machine_exists(self, stack: SliceStack, fake: FakeGoogle) -> None:
-        fake.tpu.configure(stop_at="WAITING_FOR_RESOURCES")
-        created = stack.providers["queue"].create({**stack.inputs})
-        outputs = created.outs or {}
-        assert outputs["state"] == "WAITING_FOR_RESOURCES"
-        assert outputs["created"]
-        stack.clock.at(30, lambda: fake.tpu.configure(stop_at=""))
+    def test_nothing_is_asked_for_before_the_ticket_is_in_the_state(self, stack: SliceStack, fake: FakeGoogle) -> None:
+        stack.engine.up(stack.program()[:1])
+        assert (list(stack.state), fake.requests) == (["queue"], [])
         stack.up()
-        assert fake.tpu.created == 1
+        (record,) = fake.tpu.resources.values()
+        assert record["tpu"]["nodeSpec"][0]["node"]["labels"]["ticket"] == stack.output("queue", "ticket")
+
+    def test_its_supervisor_is_told_its_names(self, stack: SliceStack, fake: FakeGoogle) -> None:
+        stack.up()
+        assert (stack.output("node", "node_id"), stack.output("node", "member")) == (NAME, "blue-a")
+        (node,) = fake.tpu.nodes.values()
+        assert json.loads(node["metadata"]["gemma4-member"]) == {
+            "name": "blue-a",
+            "project": "demo-project",
+            "zone": "gemma4-v6e4",
+            "record": "blue-a.gemma4-v6e4.internal.",
+        }
+        assert json.loads(node["metadata"]["gemma4-log"])["node_id"] == NAME
 
     def test_a_flag_change_touches_the_spec_alone(self, stack: SliceStack, fake: FakeGoogle) -> None:
         stack.up()
@@ -144,7 +154,7 @@ class TestSubmission:
         fake.refuse("POST", QUEUED, quota_exceeded("TPUV6EPreemptiblePerProjectPerZoneForTPUAPI", ZONE), times=9)
         with refused("TPUV6EPreemptiblePerProjectPerZoneForTPUAPI", ZONE, "gemma4 tpu ended", "iam-admin/quotas"):
             stack.up()
-        assert (list(stack.state), queued(fake)) == (["cleanup"], [])
+        assert (list(stack.state), queued(fake)) == (["queue"], [])
 
     @pytest.mark.parametrize(
         ("zone", "said"),
@@ -159,7 +169,7 @@ class TestSubmission:
         stack.inputs |= {"zone": zone}
         with refused(said, "us-east5-a, us-east5-b", "tpu.zone"):
             stack.up()
-        assert (list(stack.state), queued(fake)) == (["cleanup"], [])
+        assert (list(stack.state), queued(fake)) == (["queue"], [])
 
     @pytest.mark.parametrize(
         "fault", [{"drop": "after"}, {"drop": "before"}, {"status": 503, "processed": True}, {"status": 503}]
@@ -183,9 +193,8 @@ class TestSubmission:
         fake.fault("POST", QUEUED, times=3, drop="after")
         fake.fault("GET", QUEUED, times=99, drop="before")
         stack.wait_s = 60
-        with refused("No capacity", "keeps its place"):
+        with refused("tpu.googleapis.com"):
             stack.up()
-        assert stack.output("queue", "state") == "UNKNOWN"
         recover(stack)
         stack.up()
         assert fake.tpu.created == 1
@@ -195,8 +204,7 @@ class TestSubmission:
     ) -> None:
         fake.fault("POST", QUEUED, times=3, drop="before")
         fake.fault("GET", QUEUED, times=99, drop="before")
-        stack.wait_s = 60
-        with refused("No capacity"):
+        with refused("tpu.googleapis.com"):
             stack.up()
         recover(stack)
         stack.up()
@@ -221,23 +229,15 @@ class TestSubmission:
         stack.up()
         assert (fake.tpu.created, stack.output("node", "state")) == (1, "ACTIVE")
 
-    def test_a_slice_of_another_shape_is_not_taken_for_the_one_whose_answer_was_lost(
+    def test_other_terms_never_take_over_what_was_asked_for_on_the_old_ones(
         self, stack: SliceStack, fake: FakeGoogle
     ) -> None:
         stack.up_killed()
         fake.tpu.advance(NAME, to="ACTIVE")
-        fake.fault("POST", QUEUED, times=9, status=503)
         stack.inputs["accelerator_type"] = "v6e-8"
-        with refused("may be serving", "accelerator v6e-4 instead of v6e-8"):
-            stack.up()
-
-    def test_a_slice_without_an_end_is_not_taken_for_one_with(self, stack: SliceStack, fake: FakeGoogle) -> None:
-        stack.inputs |= {"provisioning": "on-demand", "max_run_duration_s": None}
-        stack.up_killed()
-        fake.tpu.advance(NAME, to="ACTIVE")
-        stack.inputs |= {"provisioning": "flex-start", "max_run_duration_s": 86400}
-        with refused("provisioning on-demand instead of flex-start"):
-            stack.up()
+        stack.up()
+        (left,) = fake.tpu.resources.values()
+        assert (left["tpu"]["nodeSpec"][0]["node"]["acceleratorType"], fake.tpu.created) == ("v6e-8", 2)
 
     def test_what_a_killed_process_left_goes_with_destroy(self, stack: SliceStack, fake: FakeGoogle) -> None:
         stack.up_killed()
@@ -269,19 +269,26 @@ class TestSubmission:
         stack.up()
         assert (stack.done, queued(fake), stack.output("node", "state")) == ([], [NAME], "ACTIVE")
 
-    def test_a_refused_move_that_is_taken_back_loses_nothing(self, stack: SliceStack, fake: FakeGoogle) -> None:
+    def test_a_move_in_vain_that_is_taken_back_ends_with_one_that_serves(
+        self, stack: SliceStack, fake: FakeGoogle, clock: Clock
+    ) -> None:
+        """What Pulumi has once marked for deletion it deletes: another one takes its place, and both serve meanwhile."""
         stack.up()
+        fake.tpu.configure(stop_at="WAITING_FOR_RESOURCES")
         stack.inputs["zone"] = "us-east5-b"
-        with refused("may be serving"):
+        with refused("No capacity", f"{NAME} goes on serving"):
             stack.up()
         stack.inputs["zone"] = ZONE
+        clock.at(5, lambda: fake.tpu.configure(stop_at=""))
         stack.up()
-        assert (stack.done, fake.tpu.created, len(fake.sent("DELETE", QUEUED))) == ([], 1, 0)
+        assert (queued(fake), stack.output("node", "node_id")) == ([f"{SLICE}-b"], f"{SLICE}-b")
+        stack.up()
+        assert stack.engine.done == []
 
     def test_what_a_refused_up_left_goes_with_destroy(self, stack: SliceStack, fake: FakeGoogle) -> None:
         stack.up_killed()
         fake.fault("GET", QUEUED, times=9, status=503)  # the 409 cannot be looked into
-        with refused("trouble of its own"):
+        with refused("tpu.googleapis.com"):
             stack.up()
         fake.clear()
         stack.destroy()
@@ -289,23 +296,22 @@ class TestSubmission:
 
     def test_a_process_killed_before_the_answer_is_adopted(self, stack: SliceStack, fake: FakeGoogle) -> None:
         stack.up_killed()
-        assert list(stack.state) == ["cleanup"]
+        assert list(stack.state) == ["queue"]
         stack.up()
         assert fake.tpu.created == 1
-        assert stack.output("queue", "created") == next(iter(fake.tpu.resources.values()))["createTime"]
 
     def test_an_operation_that_failed_is_one_sentence(self, stack: SliceStack, fake: FakeGoogle) -> None:
         fake.tpu.configure(late_refusal={"code": 13, "message": "internal"})
         with refused("gave up the creation of", "internal", "another zone"):
             stack.up()
-        assert list(stack.state) == ["cleanup"]
+        assert list(stack.state) == ["queue"]
         assert queued(fake) == []
 
     def test_a_quota_refused_in_the_operation_is_one_sentence(self, stack: SliceStack, fake: FakeGoogle) -> None:
         fake.tpu.configure(late_refusal=LATE_QUOTA)
         with refused(QUOTA, ZONE, "limit 4", "gemma4 tpu ended", "iam-admin/quotas"):
             stack.up()
-        assert (list(stack.state), queued(fake)) == (["cleanup"], [])
+        assert (list(stack.state), queued(fake)) == (["queue"], [])
 
     def test_a_refusal_that_comes_after_its_entry_was_looked_for_is_one_sentence(
         self, stack: SliceStack, fake: FakeGoogle, clock: Clock
@@ -320,7 +326,7 @@ class TestSubmission:
         clock.at(80, refuse)
         with refused(QUOTA, ZONE, "limit 4"):
             stack.up()
-        assert (list(stack.state), queued(fake)) == (["cleanup"], [])
+        assert (list(stack.state), queued(fake)) == (["queue"], [])
 
     def test_a_refusal_that_leaves_its_entry_behind_is_asked_again_in_the_end(
         self, stack: SliceStack, fake: FakeGoogle
@@ -340,14 +346,14 @@ class TestSubmission:
         other.up()
         with refused("not this stack's", "stack=other", "queued-resources delete"):
             stack.up()
-        assert (list(stack.state), queued(fake)) == (["cleanup"], [NAME])
+        assert (list(stack.state), queued(fake)) == (["queue"], [NAME])
         other.destroy()
 
     def test_a_foreign_slice_is_left_alone_after_a_lost_answer_too(
         self, stack: SliceStack, fake: FakeGoogle, clock: Clock
     ) -> None:
         other = SliceStack(fake, clock)
-        other.inputs["labels"] = {"owner": "ann"}
+        other.inputs["labels"] = {"app": "another", "stack": "v6e4", "slice": "blue"}
         other.up()
         fake.fault("POST", QUEUED, times=3, status=503)
         with refused("not this stack's"):
@@ -360,24 +366,11 @@ class TestSubmission:
         stack.up()
         TpuZone(session(fake, clock), ZONE).delete_until_gone(NAME, timeout_s=60)
         other = SliceStack(fake, clock)
-        other.inputs["labels"] = {"owner": "ann"}
+        other.inputs["labels"] = {"app": "another", "stack": "v6e4", "slice": "blue"}
         other.up()
         stack.destroy()
         assert queued(fake) == [NAME]
         other.destroy()
-
-    def test_an_owned_leftover_that_was_asked_for_differently_is_not_given_back_unasked(
-        self, stack: SliceStack, fake: FakeGoogle
-    ) -> None:
-        stack.up_killed()
-        fake.tpu.advance(NAME, to="ACTIVE")
-        stack.inputs["accelerator_type"] = "v6e-8"
-        with refused("may be serving", "accelerator v6e-4 instead of v6e-8", "tpu.replaceActive"):
-            stack.up()
-        stack.allow_replacement()
-        stack.up()
-        assert fake.tpu.created == 2
-        assert len(queued(fake)) == 1
 
     def test_a_leftover_that_only_waits_makes_room(self, stack: SliceStack, fake: FakeGoogle) -> None:
         fake.tpu.configure(stop_at="WAITING_FOR_RESOURCES")
@@ -386,6 +379,24 @@ class TestSubmission:
         stack.inputs["max_run_duration_s"] = 3600
         stack.up()
         assert (fake.tpu.created, len(queued(fake))) == (2, 1)
+
+    def test_one_that_serves_and_that_no_state_knows_is_left_alone_and_said(
+        self, stack: SliceStack, fake: FakeGoogle, clock: Clock, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        lost = SliceStack(fake, clock)
+        lost.up()
+        stack.up()
+        assert (stack.output("node", "node_id"), len(queued(fake))) == (f"{SLICE}-b", 2)
+        said = capfd.readouterr().out
+        assert f"{NAME} in {ZONE} is another machine of this slice (ACTIVE)" in said
+        assert f"queued-resources delete {NAME} --zone {ZONE} --project demo-project --force" in said
+        third = SliceStack(fake, clock)
+        with refused(f"{NAME} (ACTIVE) and {SLICE}-b (ACTIVE)", "there is no name for a third one"):
+            third.up()
+        assert len(queued(fake)) == 2
+        lost.destroy()
+        third.destroy()
+        assert queued(fake) == [f"{SLICE}-b"]
 
     @pytest.mark.parametrize("state", ["FAILED", "SUSPENDED", "DELETING", "SUSPENDING"])
     def test_an_ended_request_under_the_same_name_is_removed_and_asked_for_again(
@@ -442,7 +453,7 @@ class TestWaiting:
             stack.up()
         fake.tpu.configure(stop_at="")
         stack.up()
-        assert stack.done == ["replace queue", "create node", "create spec"]
+        assert stack.done == ["create node", "create spec"]
         assert (fake.tpu.created, len(queued(fake))) == (2, 1)
 
     @pytest.mark.parametrize(
@@ -479,7 +490,7 @@ class TestWaiting:
         self, stack: SliceStack, fake: FakeGoogle, clock: Clock
     ) -> None:
         fake.tpu.configure(stop_at="WAITING_FOR_RESOURCES")
-        clock.at(60, lambda: fake.tpu.remove(f"projects/demo-project/locations/{ZONE}/queuedResources/{NAME}"))
+        clock.at(60, lambda: fake.tpu.remove(FULL))
         with refused("is not in the queue"):
             stack.up()
         recover(stack)
@@ -488,6 +499,13 @@ class TestWaiting:
 
 
 HOUR = 3600.0
+
+
+def expired(stack: SliceStack) -> bool:
+    """Whether the next `up` asks anew. The machine is not in the state before there is one."""
+    zone = TpuZone(session(stack.fake, stack.clock), ZONE)
+    props = {**stack.inputs, "ticket": stack.output("queue", "ticket")}
+    return Turns.look(zone, Ticket.of(props), float(props["valid_until_duration_s"])).own is None
 
 
 class TestAnExpiredRequest:
@@ -511,8 +529,8 @@ class TestAnExpiredRequest:
         clock.now = asked + 4 * HOUR + 660
         clock.at(30, lambda: fake.tpu.configure(stop_at=""))
         stack.up()
-        assert stack.done == ["replace queue", "create node", "create spec"]
-        assert (fake.tpu.created, queued(fake), stack.output("node", "state")) == (2, [NAME], "ACTIVE")
+        assert stack.done == ["create node", "create spec"]
+        assert (fake.tpu.created, len(queued(fake)), stack.output("node", "state")) == (2, 1, "ACTIVE")
 
     def test_five_hours_of_ups_ask_twice(self, stack: SliceStack, fake: FakeGoogle, clock: Clock) -> None:
         began = clock.now
@@ -533,7 +551,7 @@ class TestAnExpiredRequest:
         self.wait_in_vain(stack)
         clock.now += 4 * HOUR - 1200 + 60 * tenth_of_the_grace
         stack.refresh()
-        assert stack.output("queue", "state") == "WAITING_FOR_RESOURCES"
+        assert not expired(stack)
 
     @pytest.mark.parametrize(
         "record",
@@ -551,7 +569,7 @@ class TestAnExpiredRequest:
         fake.tpu.resources[FULL].update(record)
         clock.now += 9 * HOUR
         stack.refresh()
-        assert stack.output("queue", "state") == "WAITING_FOR_RESOURCES"
+        assert not expired(stack)
 
     @pytest.mark.parametrize(
         "policy", [{}, {"validUntilDuration": "soon"}, {"validInterval": {"endTime": "2027-01-15T12:00:00.123456789Z"}}]
@@ -561,10 +579,9 @@ class TestAnExpiredRequest:
     ) -> None:
         self.wait_in_vain(stack)
         fake.tpu.resources[FULL]["queueingPolicy"] = policy
-        stack.inputs["valid_until_duration_s"] = 86400  # which reaches only the next request
         clock.now += 4 * HOUR
         stack.refresh()
-        assert stack.output("queue", "state") == "EXPIRED"
+        assert expired(stack)
 
     def test_one_that_a_killed_process_left_is_not_adopted(
         self, stack: SliceStack, fake: FakeGoogle, clock: Clock
@@ -575,30 +592,30 @@ class TestAnExpiredRequest:
         fake.tpu.advance(NAME, to="WAITING_FOR_RESOURCES")
         fake.tpu.configure(pace=3)
         stack.up()
-        assert (fake.tpu.created, queued(fake)) == (2, [NAME])
+        assert (fake.tpu.created, len(queued(fake))) == (2, 1)
 
 
 class TestAfterServing:
     @pytest.mark.parametrize("state", ["FAILED", "SUSPENDED", "SUSPENDING", "DELETING"])
     def test_an_ended_slice_is_removed_and_queued_again(self, stack: SliceStack, fake: FakeGoogle, state: str) -> None:
         stack.up()
-        before = stack.output("queue", "created")
+        before = stack.output("node", "instance")
         fake.tpu.advance(NAME, to=state)
         stack.up()
-        assert stack.done == ["replace queue", "replace node", "update spec"]
-        assert stack.output("queue", "created") != before
+        assert stack.done == ["update node", "update spec"]
+        assert stack.output("node", "instance") not in ("", before)
         assert (fake.tpu.created, len(queued(fake))) == (2, 1)
 
     def test_one_that_is_gone_is_created_again(self, stack: SliceStack, fake: FakeGoogle, clock: Clock) -> None:
         stack.up()
         TpuZone(session(fake, clock), ZONE).delete_until_gone(NAME, timeout_s=60)
         stack.up()
-        assert stack.done == ["create queue", "replace node", "update spec"]
+        assert stack.done == ["update node", "update spec"]
 
     def test_credentials_that_have_expired_are_said_once(self, stack: SliceStack, fake: FakeGoogle) -> None:
         stack.up()
         fake.expire("fake-access-token")
-        for quiet in ("node", "spec"):
+        for quiet in ("queue", "spec"):
             kept = stack.state[quiet]
             assert stack.providers[quiet].read(kept.id, kept.outputs).outs == kept.outputs
         with refused("gcloud auth application-default login"):
@@ -609,7 +626,7 @@ class TestAfterServing:
         fake.fault("GET", QUEUED, status=403, message="Permission 'tpu.queuedResources.get' denied")
         with refused("roles/tpu.admin"):
             stack.refresh()
-        assert "queue" in stack.state
+        assert stack.output("node", "state") == "ACTIVE"
 
     @pytest.mark.parametrize(
         ("key", "value"),
@@ -618,37 +635,49 @@ class TestAfterServing:
             ("network", "projects/demo-project/global/networks/other"),
             ("service_account", "other@demo-project.iam.gserviceaccount.com"),
             ("max_run_duration_s", 3600),
+            ("provisioning", "spot"),
             ("zone", "us-east5-b"),
+            ("project", "other-project"),
         ],
     )
-    @pytest.mark.parametrize("tells", [True, False], ids=["known end", "guessed end"])
-    def test_a_slice_that_may_be_serving_is_not_replaced_unasked(
-        self, stack: SliceStack, fake: FakeGoogle, clock: Clock, key: str, value: Any, tells: bool
+    def test_one_that_serves_goes_when_the_other_one_has_come(
+        self, stack: SliceStack, fake: FakeGoogle, key: str, value: Any
     ) -> None:
-        fake.tpu.configure(tells_end=tells)
         stack.up()
-        clock.now += 7200
-        stack.inputs[key] = value
-        with refused("may be serving (ACTIVE)", key, "22 h of its 24 h left", "tpu.replaceActive true"):
-            stack.up()
-        assert fake.tpu.created == 1
-        stack.allow_replacement()
+        fake.tpu.configure(stop_at="WAITING_FOR_RESOURCES")
+        stack.inputs |= {key: value, **({"max_run_duration_s": None} if value == "spot" else {})}
+        for _ in range(2):
+            with refused("No capacity", f"Until then {NAME} goes on serving, and nothing is given back."):
+                stack.up()
+            assert NAME in queued(fake)
+            assert fake.tpu.state(FULL) == "ACTIVE"
+        assert fake.tpu.created == 2
+        fake.tpu.configure(stop_at="")
         stack.up()
-        assert stack.done[0] == "replace queue"
-        assert (fake.tpu.created, len(queued(fake))) == (2, 1)
+        assert stack.engine.done == ["update node", "update spec", "delete queue"]
+        assert (fake.tpu.created, len(queued(fake)), FULL in fake.tpu.resources) == (2, 1, False)
+        stack.up()
+        assert stack.engine.done == []
 
-    def test_a_slice_is_looked_for_in_the_project_that_it_was_made_in(
-        self, stack: SliceStack, fake: FakeGoogle, clock: Clock
+    def test_what_waits_and_serves_nothing_goes_before_other_terms_are_asked_for(
+        self, stack: SliceStack, fake: FakeGoogle
     ) -> None:
-        stack.up()
-        for provider in stack.providers.values():
-            provider.session = lambda: session(fake, clock, project="other-project")  # type: ignore[method-assign]
-        stack.inputs["project"] = "other-project"
-        with refused("may be serving (ACTIVE)", "project"):
+        fake.tpu.configure(stop_at="WAITING_FOR_RESOURCES")
+        stack.wait_s = 10
+        with refused("No capacity"):
             stack.up()
-        stack.allow_replacement()
+        stack.inputs["zone"] = "us-east5-b"
+        with refused("No capacity"):
+            stack.up()
+        assert stack.engine.done == ["delete queue", "replace queue", "create node"]
+        assert [name.split("/")[3] for name in fake.tpu.resources] == ["us-east5-b"]
+
+    def test_what_cannot_be_seen_counts_as_serving(self, stack: SliceStack, fake: FakeGoogle) -> None:
         stack.up()
-        assert [name.split("/")[1] for name in fake.tpu.resources] == ["other-project"]
+        provider, kept = stack.providers["queue"], stack.state["queue"]
+        fake.fault("GET", QUEUED, times=9, status=503)
+        answer = provider.diff(kept.id, kept.outputs, {**kept.inputs, "accelerator_type": "v6e-8"})
+        assert (answer.replaces, answer.delete_before_replace) == (["accelerator_type"], False)
 
     def test_one_that_google_shows_without_labels_is_still_the_one_that_was_made(
         self, stack: SliceStack, fake: FakeGoogle
@@ -666,13 +695,13 @@ class TestAfterServing:
     ) -> None:
         stack.up()
         other = SliceStack(fake, clock)
-        other.inputs["labels"] = {"owner": "ann"}
+        other.inputs["labels"] = {"app": "another", "stack": "v6e4", "slice": "blue"}
         full = f"projects/demo-project/locations/{ZONE}/queuedResources/{NAME}"
 
         def swap() -> None:
             fake.tpu.remove_nodes_of(full)
             fake.tpu.remove(full)
-            other.providers["queue"].create({**other.inputs, "created": None, "state": None})
+            other.up_killed()
 
         clock.at(1, swap)
         stack.destroy()
@@ -690,13 +719,6 @@ class TestAfterServing:
         stack.up()
         assert stack.done == ["update node"]
         assert stack.output("node", "state") == "ACTIVE"
-
-    def test_what_cannot_be_seen_counts_as_serving(self, stack: SliceStack, fake: FakeGoogle) -> None:
-        stack.up()
-        provider, kept = stack.providers["queue"], stack.state["queue"]
-        fake.fault("GET", QUEUED, times=9, status=503)
-        with refused("may be serving"):
-            provider.diff(kept.id, kept.outputs, {**stack.inputs, "accelerator_type": "v6e-8"})
 
     def test_one_that_only_waits_may_be_replaced(self, stack: SliceStack, fake: FakeGoogle) -> None:
         fake.tpu.configure(stop_at="WAITING_FOR_RESOURCES")
@@ -858,7 +880,7 @@ class TestAFurtherSlice:
         green.up()
         assert green.output("node", "address") == ""
         fake.tpu.configure(stop_at="")
-        fake.tpu.advance("gemma4-v6e4-green", to="ACTIVE")
+        fake.tpu.advance(GREEN, to="ACTIVE")
         green.up()
         assert green.output("node", "address")
 
@@ -873,7 +895,7 @@ class TestAFurtherSlice:
             fake.tpu.advance(NAME, to="SUSPENDED")
         clock.at(5, stack.up)
         green.up()
-        assert (stack.output("node", "state"), green.output("queue", "state")) == ("ACTIVE", "REFUSED")
+        assert (stack.output("node", "state"), green.output("node", "node_id")) == ("ACTIVE", "")
 
     def test_a_first_one_that_is_never_asked_for_holds_it_up_for_a_minute(
         self, green: SliceStack, clock: Clock
@@ -881,7 +903,7 @@ class TestAFurtherSlice:
         before = clock.now
         green.up()
         assert 50 < clock.now - before < 100
-        assert green.output("queue", "created")
+        assert green.output("node", "node_id")
 
     def test_more_of_them_than_pulumi_runs_at_a_time_do_not_keep_the_first_one_from_being_asked_for(
         self, stack: SliceStack, green: SliceStack, fake: FakeGoogle, clock: Clock
@@ -900,7 +922,7 @@ class TestAFurtherSlice:
         clock.at(6, fourth_and_first)
         green.up()
         assert clock.now - began < 50
-        assert [name.rpartition("-")[2] for name in fake.tpu.resources][:2] == ["teal", "blue"]
+        assert [name.split("-")[-2] for name in fake.tpu.resources][:2] == ["teal", "blue"]
         for one in (red, amber, teal):
             one.destroy()
 
@@ -910,11 +932,11 @@ class TestAFurtherSlice:
         fake.tpu.set_limit(ZONE, 4)
         stack.up()
         green.up()
-        assert (green.output("queue", "state"), green.output("node", "address")) == ("REFUSED", "")
+        assert (green.output("node", "node_id"), green.output("node", "address")) == ("", "")
         assert "goes on without this slice" in capfd.readouterr().out
         fake.tpu.set_limit(ZONE, 8)
         green.up()
-        assert (green.output("queue", "state"), fake.tpu.created) == ("WAITING_FOR_RESOURCES", 2)
+        assert (green.output("node", "node_id"), fake.tpu.created) == (GREEN, 2)
 
     @pytest.mark.parametrize("late", [LATE_QUOTA, {"code": 8, "message": no_capacity(ZONE)}], ids=["quota", "capacity"])
     def test_a_refusal_in_the_operation_is_a_warning_too(
@@ -928,7 +950,7 @@ class TestAFurtherSlice:
         stack.up()
         fake.tpu.configure(late_refusal=late)
         green.up()
-        assert (green.output("queue", "state"), green.output("node", "address")) == ("REFUSED", "")
+        assert (green.output("node", "node_id"), green.output("node", "address")) == ("", "")
         assert "goes on without this slice" in capfd.readouterr().out
         fake.tpu.configure(late_refusal={})
         green.up()
@@ -946,17 +968,17 @@ class TestAFurtherSlice:
         stack.up()
         fake.tpu.configure(stop_at="WAITING_FOR_RESOURCES")
         green.up()
-        fake.tpu.advance("gemma4-v6e4-green", to="FAILED", error="stock-out")
+        fake.tpu.advance(GREEN, to="FAILED", error="stock-out")
         stack.up()
         assert stack.done == []
         green.up()  # removes the ended request, makes a new one, is left out meanwhile
-        assert (green.done[0], green.output("node", "address")) == ("replace queue", "")
+        assert (green.done[0], green.output("node", "address")) == ("update node", "")
         assert "leaves this slice out" in capfd.readouterr().out
 
     def test_it_never_adopts_the_first_one(self, stack: SliceStack, green: SliceStack, fake: FakeGoogle) -> None:
         stack.up()
         green.up()
-        assert sorted(queued(fake)) == [NAME, "gemma4-v6e4-green"]
+        assert sorted(queued(fake)) == [NAME, GREEN]
         assert stack.output("node", "address") != green.output("node", "address")
 
 
@@ -989,7 +1011,7 @@ def test_no_story_loses_a_slice(stack: SliceStack, fake: FakeGoogle, seed: int) 
         if step == "fault":
             dice.choice(FAULTS)(fake)
         elif step == "advance" and queued(fake):
-            fake.tpu.advance(NAME, to=dice.choice(STATES))
+            fake.tpu.advance(queued(fake)[0], to=dice.choice(STATES))
         elif step == "flag":
             stack.inputs["metadata"] = {**stack.inputs["metadata"], "gemma4-spec": str(dice.random())}
         elif step in ("up", "killed", "refresh", "destroy"):

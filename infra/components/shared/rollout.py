@@ -47,7 +47,7 @@ class ServingMachine(Protocol):
     def metadata(self) -> Mapping[str, pulumi.Input[str]]: ...
 
     @property
-    def paths(self) -> Mapping[str, str]: ...
+    def paths(self) -> Mapping[str, pulumi.Input[str]]: ...
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Rollout(pulumi.ComponentResource):
                     url=args.gateway.service.uri,
                     path=path,
                     generation=one.instance,
-                    log=plan.deployment.log_place(plan.names, server),
+                    log={**plan.deployment.log_place(plan.names, server), "name": one.machine},
                 )
                 check = ServingCheck(
                     f"{name}-{server}-check",

@@ -19,7 +19,7 @@ def serving_check_args(
     url: pulumi.Input[str],
     generation: pulumi.Input[str],
     log: Mapping[str, pulumi.Input[str]],
-    path: str = "",
+    path: pulumi.Input[str] = "",
 ) -> ServingCheckArgs:
     """Return the arguments of the check of one server; `path` selects a slice behind a gateway."""
     internal = "access.ingress is internal, so the endpoint cannot be reached from where `pulumi up` runs"

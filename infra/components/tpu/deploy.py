@@ -68,7 +68,8 @@ def deploy(plan: Plan, secrets: Secrets) -> Outputs:
                 tag=slice_network.tag,
                 account=foundation.runtime.email,
                 metadata=metadata,
-                ready=ready,
+                dns_zone=zone.name,
+                ready=[*ready, gateway.service],
             ),
         )
         for name in slices.names

@@ -165,12 +165,12 @@ def _other_specification(endpoint: Endpoint) -> str:
 
 
 def _log_tail(endpoint: Endpoint, plan: Plan | None, member: Member) -> Callable[[], Sequence[str]]:
-    place = plan.deployment.log_place(plan.names, member.name) if plan else {}
+    place = endpoint.log_place(member)
     return partial(log_tail, endpoint.session, place) if endpoint.session and place else lambda: ()
 
 
 def _platform(endpoint: Endpoint, plan: Plan | None, member: Member) -> Callable[[], str]:
-    place = plan.deployment.log_place(plan.names, member.name) if plan else {}
+    place = endpoint.log_place(member)
     return partial(platform_reason, endpoint.session, place) if endpoint.session and place else lambda: ""
 
 

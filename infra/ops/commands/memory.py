@@ -117,8 +117,7 @@ def _logged(endpoint: Endpoint, member: Member, notes: dict[str, None]) -> Logge
     """Return what the server's log says; nothing of a URL, whose log is not known."""
     if endpoint.planned is None or endpoint.session is None:
         return LoggedMemory()
-    plan = endpoint.planned.plan
-    place = plan.deployment.log_place(plan.names, member.name)
+    place = endpoint.log_place(member)
     make = LogSource.machine if place["kind"] == "machine" else LogSource.service
     source = replace(make(place["name"], place["location"]), matching=LINES)
     try:

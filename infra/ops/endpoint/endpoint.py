@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -52,6 +52,17 @@ class Endpoint:
     def name(self) -> str:
         """The stack's name, else the URL."""
         return self.planned.file.stack if self.planned else self.url
+
+    def log_place(self, member: Member) -> Mapping[str, str]:
+        """Return where a member logs, as `Deployment.log_place` does: of its turns the one that the state has deployed. Empty
+        of a URL."""
+        if self.planned is None:
+            return {}
+        plan = self.planned.plan
+        deployed = {one.node_id for one in (self.state.specs if self.state else ())}
+        hosts = plan.deployment.hosts(member.name)
+        host = next((one for one in hosts if plan.names.member(one) in deployed), hosts[0])
+        return plan.deployment.log_place(plan.names, host)
 
     @property
     def words(self) -> str:

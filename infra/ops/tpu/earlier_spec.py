@@ -31,7 +31,8 @@ def ways_back(
     restart = read_predicted(plan.startup.restart, read_duration, ends=read_minutes)
     found = []
     for member in endpoint.members:
-        record = specs.get(plan.names.member(member.name))
+        ids = [plan.names.member(host) for host in plan.deployment.hosts(member.name)]
+        record = next((specs[one] for one in ids if one in specs), None)
         wanted = {} if record is None else record.metadata if newest else record.previous
         if record is None or SPEC not in wanted:
             continue

@@ -8,6 +8,7 @@ another of the names that it knows.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,11 @@ READY_PORT = 8090
 RECORD_TTL_S = 5
 PLACEHOLDER = "127.0.0.1"
 """The address in the record of a machine that is not there: the gateway's own, where nothing listens on these ports."""
+
+MEMBER = "gemma4-member"
+"""The attribute of a machine that names it, and its record, to its supervisor."""
+DRAIN = "gemma4-drain"
+"""The attribute that asks a machine to take no new requests and finish those that it has: "true"."""
 
 
 @dataclass(frozen=True)
@@ -66,3 +72,8 @@ def by_path_name(members: Iterable[GatewayMember]) -> dict[str, tuple[GatewayMem
             raise ValueError(f"two servers or groups behind the gateway are called {member.name}")
         named[member.name] = (member,)
     return named
+
+
+def member_attribute(name: str, *, project: str, zone: str, host: str, domain: str) -> str:
+    """Return the attribute of a machine called `name`: its record is that of `host` below `domain`, in the managed zone."""
+    return json.dumps({"name": name, "project": project, "zone": zone, "record": f"{host}.{domain}."})

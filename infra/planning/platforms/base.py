@@ -94,8 +94,13 @@ class Deployment(Rental):
         """Return, by the name of each server, the path that selects it at the stack's address; both empty of the only one."""
         return {"": ""}
 
+    def hosts(self, member: str) -> tuple[str, ...]:
+        """Return what the machine of the server of that name may be called: one that another follows has turns."""
+        return (member,)
+
     def log_place(self, names: Names, member: str) -> Mapping[str, str]:
-        """Return where the server of that name logs: its kind (service or machine), name and location; empty: nowhere yet."""
+        """Return where the server of that name, or the machine of that host, logs: its kind (service or machine), name and
+        location; empty: nowhere yet."""
         return {}
 
     def services(self, names: Names) -> Mapping[str, tuple[str, str]]:

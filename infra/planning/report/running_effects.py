@@ -78,14 +78,12 @@ _REPLACED: Mapping[str, str] = {
 
 
 def _slice_replaced(name: str, fixed: str, after: Json) -> str:
-    if not (after.get("settings") or {}).get("tpu.replaceActive"):
-        return (
-            f"{name}: a change of {fixed} gives the slice back; while it may be serving, `pulumi up` refuses that unless "
-            "tpu.replaceActive is true."
-        )
     start = _predicted(after, "fromZeroS")
     lasts = f" and {start} to start" if start else ""
-    return f"{name}: the slice is given back and asked for anew ({fixed}): an outage of the wait in the queue{lasts}."
+    return (
+        f"{name}: another slice is asked for ({fixed}), and takes the wait in the queue{lasts}; the one that serves is given "
+        "back when the other has passed its check, and both are paid for until then."
+    )
 
 
 def _service_updated(changed: list[str], row: Json, _before: Json, after: Json) -> Iterator[str]:

@@ -464,7 +464,6 @@ class TpuSettings(Group):
         "How long `up` waits for capacity. The next `up` asks anew, or goes on waiting for what still stands.",
         "20m",
     )
-    replace_active: bool = setting(False, "Allow a change that gives back a slice that may be serving.", False)
     iap_ssh: bool = setting(
         False, "Let ssh in through Identity-Aware Proxy (35.235.240.0/20 to port 22 of the slices), nobody else.", True
     )

@@ -9,6 +9,7 @@ from infra.google.refusals import RefusalKind
 from infra.google.slice_records import is_owned
 from infra.google.tpu_chips import family_of, held_chips
 from infra.google.tpu_zone import TpuZone, zones
+from infra.planning.gateway.members import TURNS
 from infra.planning.names import region_of
 from infra.planning.plan import Plan
 from infra.planning.platforms.base import QuotaNeed
@@ -71,14 +72,13 @@ def check_slice_names(subject: Subject) -> PreflightResult:
     """Return whether no queued resource of somebody else's has the name of a slice; the stack's own are adopted."""
     rows = [row for row in subject.resources if row.type == _QUEUED]
     for row in rows:
-        name, zone = str(row.inputs["queued_id"]), str(row.inputs["zone"])
-        found = TpuZone(subject.session, zone).get(name)
-        if found is not None and not is_owned(found, row.inputs["labels"]):
-            delete = (
-                f"gcloud alpha compute tpus queued-resources delete {name} --zone {zone} --project {subject.project}"
-            )
-            fact = f"a queued resource {name} is in {zone} and is not this stack's"
-            return failed(fact, "The slice could not be asked for.", delete)
+        zone = str(row.inputs["zone"])
+        for name in (f"{row.inputs['queued_id']}-{turn}" for turn in TURNS):
+            found = TpuZone(subject.session, zone).get(name)
+            if found is not None and not is_owned(found, row.inputs["labels"]):
+                delete = f"gcloud alpha compute tpus queued-resources delete {name} --zone {zone} --project {subject.project}"
+                fact = f"a queued resource {name} is in {zone} and is not this stack's"
+                return failed(fact, "The slice could not be asked for.", delete)
     return ok(f"{', '.join(str(row.inputs['queued_id']) for row in rows)}: free or the stack's own")
 
 
@@ -96,7 +96,7 @@ def _elsewhere(subject: Subject, need: QuotaNeed, limit: int, held: int) -> Iter
 def _held(subject: Subject, need: QuotaNeed) -> int | None:
     """Return the chips that others hold in the quota's zone or region, None where a zone does not say."""
     slices, session = _slices(subject.plan), subject.session
-    own = {subject.plan.names.member(name) for name in slices.names}
+    own = {subject.plan.names.member(host) for name in slices.names for host in slices.hosts(name)}
     family, on_demand = family_of(slices.accelerator_type), slices.provisioning == "on-demand"
     places = [need.place]
     if need.place == slices.region:

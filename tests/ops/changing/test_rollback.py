@@ -173,6 +173,6 @@ def on_machine(stack: OperatedStack) -> str:
     """The specification on the machine now."""
     zone = stack.plan.zone
     assert zone
-    node = TpuZone(session(stack.google, FakeTime()), zone).node("gemma4-v6e4-blue")
+    node = TpuZone(session(stack.google, FakeTime()), zone).node("gemma4-v6e4-blue-a")
     assert node
     return node.metadata[SPEC]

@@ -172,7 +172,7 @@ class TestEveryInput:
                 "network-subnet: ipCidrRange",
                 ("10.8.0.0/26", "10.9.0.0/24"),
             ),
-            ("v6e4", {"tpu__validUntilDuration": "3h"}, "slice-blue-queue: valid_until_duration_s", ("1200", "10800")),
+            ("v6e4", {"tpu__validUntilDuration": "3h"}, "slice-blue-node: valid_until_duration_s", ("1200", "10800")),
             (
                 "v6e4",
                 {"serving__maxModelLen": 8192},
@@ -385,9 +385,10 @@ class TestWhatIsRunning:
         said = self.effects("l4", weights__revision="abc1234")
         assert "the old copy stays in the bucket" in said
 
-    @pytest.mark.parametrize(("allowed", "said"), [(False, "`pulumi up` refuses"), (True, "asked for anew (zone)")])
-    def test_a_slice_is_given_back_only_where_that_is_allowed(self, allowed: bool, said: str) -> None:
-        assert said in self.effects("v6e4", tpu__zone="us-east5-b", tpu__replaceActive=allowed)
+    def test_a_slice_that_moves_is_followed_before_it_goes(self) -> None:
+        said = self.effects("v6e4", tpu__zone="us-east5-b")
+        assert "another slice is asked for (zone)" in said
+        assert "given back when the other has passed its check, and both are paid for until then" in said
 
     def test_a_flag_on_the_only_slice_is_an_outage(self) -> None:
         assert "an outage, since no other slice answers meanwhile" in self.effects("v6e4", serving__maxModelLen=8192)

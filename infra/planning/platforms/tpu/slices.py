@@ -10,7 +10,7 @@ from infra.catalog import Accelerator, Catalog, TpuLimits
 from infra.errors import CatalogError
 from infra.planning.cost.price_lines import LineItem, price_line
 from infra.planning.gateway.limits import GatewayPlan, plan_gateway
-from infra.planning.gateway.members import gateway_members
+from infra.planning.gateway.members import TURNS, gateway_members
 from infra.planning.names import Names, region_of
 from infra.planning.performance.startup import StartupEstimate
 from infra.planning.platforms.base import Deployment, QuotaNeed, gateway_month
@@ -74,6 +74,9 @@ class SlicesPlan(Deployment):
 
     def member_paths(self) -> Mapping[str, str]:
         return {name: f"/members/{name}" for name in self.names}
+
+    def hosts(self, member: str) -> tuple[str, ...]:
+        return tuple(f"{member}-{turn}" for turn in TURNS)
 
     def log_place(self, names: Names, member: str) -> dict[str, str]:
         return {"kind": "machine", "name": names.member(member), "location": self.zone}
