@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -30,12 +30,12 @@ from infra.planning.checks.pins import check_pins, pins_note
 from infra.planning.checks.reading_pace import check_pace
 from infra.planning.checks.serving_image import check_image, counted_version, image_note
 from infra.planning.checks.setting_values import bad_settings
-from infra.planning.cost.estimate import CostEstimate, Kept, StagingJob, estimate_cost
+from infra.planning.cost.estimate import LOADS, CostEstimate, Kept, StagingJob, estimate_cost
 from infra.planning.memory.budget import MemoryBudget, capacity_of, device_budget, largest_max_num_seqs
 from infra.planning.memory.kv_cache import KvCapacity, tensor_parallel_fault
 from infra.planning.memory.verdict import judge
 from infra.planning.names import names_of
-from infra.planning.performance.speed import Knee, SpeedEstimate, SpeedModel
+from infra.planning.performance.speed import Knee, Rate, SpeedEstimate, SpeedModel
 from infra.planning.performance.startup import IMAGE_BYTES, estimate_staging
 from infra.planning.plan import Plan
 from infra.planning.platforms.base import Deployment, Draft
@@ -129,7 +129,8 @@ class _PlanningRun:
             settings, self.accelerator, self.place, max_num_seqs=server.max_num_seqs, startup=startup
         )
         speed = model.estimate(max(1, min(server.max_num_seqs, held, deployment.requests_each)))
-        cost = self._cost(speed, deployment)
+        loads = [model.tokens_per_second_at(number) for number in LOADS if number <= speed.planned.requests]
+        cost = self._cost(speed, deployment, loads)
         quotas = tuple(deployment.quotas(self.facts))
         draft = Draft(
             settings=settings,
@@ -261,7 +262,7 @@ class _PlanningRun:
             adapter_paths=adapters,
         )
 
-    def _cost(self, speed: SpeedEstimate, deployment: Deployment) -> CostEstimate:
+    def _cost(self, speed: SpeedEstimate, deployment: Deployment, loads: Iterable[Rate]) -> CostEstimate:
         """Price what is deployed, and what is kept in the region: bucket, images, token, and the one-time copy."""
         region, job, seconds = self.place.region, self.staging, estimate_staging(self._weight_bytes)
         kept = Kept(
@@ -272,7 +273,7 @@ class _PlanningRun:
         )
         staging = StagingJob(region, seconds, job.cpu, job.memory_gib) if job else None
         return estimate_cost(
-            self.facts, deployment, kept=kept, alone=speed.alone, planned=speed.planned, staging=staging
+            self.facts, deployment, kept=kept, alone=speed.alone, planned=speed.planned, loads=loads, staging=staging
         )
 
     def _findings(self, draft: Draft, deployment: Deployment, cost: CostEstimate) -> Findings:

@@ -59,6 +59,19 @@ class Rental(ABC):
         return ()
 
 
+LOADS = (1, 10, 40)
+"""Numbers of requests running at one server for which the price of a token is given: with drafts it depends on the load most
+of all, since many requests leave a GPU no time to spare for checking them."""
+
+
+@dataclass(frozen=True)
+class PricedLoad:
+    """The price of a million output tokens with so many requests running at one server, all prompts cached."""
+
+    requests: int
+    usd_per_million: Band
+
+
 @dataclass(frozen=True)
 class CostEstimate:
     """Dollars. A replica is one instance, slice or machine; tokens are priced on one that is busy all the time."""
@@ -79,6 +92,8 @@ class CostEstimate:
     """Output tokens, decoding only: prompts come from the prefix cache, as in published figures."""
     usd_per_million_new_prompts: Band
     """As planned, when every prompt has to be computed."""
+    at_loads: tuple[PricedLoad, ...]
+    """At those of LOADS that one server runs at once."""
     run_hours: float | None
     """Hours after which a slice ends by itself; None where nothing ends."""
     notes: tuple[str, ...]
@@ -142,7 +157,14 @@ class StagingJob:
 
 
 def estimate_cost(
-    catalog: Catalog, rental: Rental, *, kept: Kept, alone: Rate, planned: Rate, staging: StagingJob | None = None
+    catalog: Catalog,
+    rental: Rental,
+    *,
+    kept: Kept,
+    alone: Rate,
+    planned: Rate,
+    loads: Iterable[Rate] = (),
+    staging: StagingJob | None = None,
 ) -> CostEstimate:
     """Price a plan. Raises CatalogError where the catalog has no price at all for something that is rented."""
     replica = tuple(rental.hour(catalog))
@@ -160,6 +182,7 @@ def estimate_cost(
         usd_per_million_alone=alone.total.dividing(usd_per_million_seconds),
         usd_per_million_planned=planned.total.dividing(usd_per_million_seconds),
         usd_per_million_new_prompts=planned.with_new_prompts.dividing(usd_per_million_seconds),
+        at_loads=tuple(PricedLoad(rate.requests, rate.total.dividing(usd_per_million_seconds)) for rate in loads),
         run_hours=None if rental.ends_after_s is None else rental.ends_after_s / 3600,
         notes=(*_stand_ins((*replica, *idle, *staged)), *rental.price_notes(catalog)),
     )

@@ -239,6 +239,9 @@ def _cost(plan: Plan) -> form.CostData:
             planned=None if refused else _band(cost.usd_per_million_planned),
             planned_with_new_prompts=None if refused else _band(cost.usd_per_million_new_prompts),
             planned_requests=None if refused else cost.planned_requests,
+            at_loads=None
+            if refused
+            else [form.LoadPriceData(requests=one.requests, usd=_band(one.usd_per_million)) for one in cost.at_loads],
         ),
         lines=form.PriceLinesData(
             hour=[_line(item) for item in cost.replica_hour],

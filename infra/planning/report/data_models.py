@@ -301,6 +301,13 @@ class PriceLineData(Data):
     read: str = Field(description="and when, as YYYY-MM-DD")
 
 
+class LoadPriceData(Data):
+    """Price of a million output tokens at a load."""
+
+    requests: int = Field(description="running at one server, all prompts cached")
+    usd: BandData = Field(description="of a million output tokens; a server is one of those that a machine runs")
+
+
 class TokenPriceData(Data):
     """Price of a million output tokens."""
 
@@ -309,6 +316,9 @@ class TokenPriceData(Data):
     planned: BandData | None = Field(description="with `plannedRequests` running")
     planned_with_new_prompts: BandData | None = Field(description="the same, no prompt cached")
     planned_requests: int | None = Field(description="as `speed.planned.requests`")
+    at_loads: list[LoadPriceData] | None = Field(
+        description="at 1, 10 and 40 requests, as far as one server runs so many at once"
+    )
 
 
 class PriceLinesData(Data):

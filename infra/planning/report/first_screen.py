@@ -33,6 +33,8 @@ from infra.planning.units import (
 COLUMNS = 80
 MOST_LINES = 23
 MOST_LINES_REFUSED = 12
+_IF_ROOM = "dim"
+"""The style of a line that is left out first."""
 _LABELS = 10
 """Columns of the names before the lines."""
 
@@ -44,9 +46,11 @@ def first_screen(plan: Plan, width: int) -> list[Text]:
         line.stylize("bold")
     if plan.refused:
         return [*heading, Text(), *_refused(plan, width, MOST_LINES_REFUSED - len(heading) - 1)]
-    rows = [_filled(name, said, width, style) for name, said, style in _rows(plan)]
     steps = list(step_lines(plan, width))
     room = MOST_LINES - len(heading) - 1 - sum(1 + step.plain.count("\n") for step in steps) - 1
+    drawn = [(style, _filled(name, said, width, style)) for name, said, style in _rows(plan)]
+    crowded = sum(len(lines) for _, lines in drawn) + bool(plan.warnings) > room
+    rows = [lines for style, lines in drawn if not (crowded and style == _IF_ROOM)]
     for number in reversed(range(len(rows))):  # what stands first counts most: it is shortened last
         if width >= COLUMNS and sum(map(len, rows)) + bool(plan.warnings) > room:
             rows[number] = _cut(rows[number], 1, width)
@@ -67,6 +71,9 @@ def _rows(plan: Plan) -> Iterator[tuple[str, str, str]]:
     yield "Price", _price(plan), ""
     running = f"/million output tokens with {counted(cost.planned_requests, 'new prompt')}"
     yield "", _predicted(cost.usd_per_million_new_prompts, read_usd, running), ""
+    if plan.server.speculation == "mtp" and len(cost.at_loads) > 1:
+        prices = (_predicted(one.usd_per_million, read_usd) for one in cost.at_loads)
+        yield "", f"{', '.join(prices)} at {', '.join(str(one.requests) for one in cost.at_loads)} cached", _IF_ROOM
     lone = _predicted(speed.alone.with_new_prompts, read_tokens_per_second, " alone")
     yield "Speed", f"{lone}, first token {_predicted(speed.ttft_s, read_seconds)}", ""
     prompts = f" with {counted(speed.planned.requests, 'new prompt')}"

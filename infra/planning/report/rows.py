@@ -229,6 +229,9 @@ def _cost(plan: Plan) -> Iterator[str]:
         f"{read_predicted(new, read_usd, running)}, each with a new prompt; where the prompts are cached, "
         f"{read_predicted(cached, read_usd)}, {read_predicted(cost.usd_per_million_alone, read_usd, ' alone')}"
     )
+    if len(cost.at_loads) > 1:
+        prices = (read_predicted(one.usd_per_million, read_usd, f" with {one.requests}") for one in cost.at_loads)
+        yield f"{', '.join(prices)} running at a server, all prompts cached"
     if cost.usd_per_run is not None and cost.run_hours is not None:
         whole = f"the whole {read_duration(3600 * cost.run_hours)} of {counted(cost.replicas, 'slice')}"
         yield f"{read_usd(cost.usd_per_run)} for {whole}"

@@ -85,7 +85,7 @@ Member = Annotated[
 Region = Annotated[str, _matching(r"[a-z]+(-[a-z]+)+\d+", "us-east4")]
 Zone = Annotated[str, _matching(r"[a-z]+(-[a-z]+)+\d+-[a-z]", "us-east5-a")]
 SliceName = Annotated[str, _matching(r"[a-z][a-z0-9]{0,11}", "blue (lower-case letters and digits, at most 12)")]
-MachineType = Annotated[str, _matching(r"[a-z][a-z0-9]*-[a-z]+-\d+", "g4-standard-96")]
+MachineType = Annotated[str, _matching(r"[a-z][a-z0-9]*-[a-z]+-\d+[a-z]?", "g4-standard-96")]
 SystemImage = Annotated[
     str,
     _matching(

@@ -250,7 +250,7 @@ class TestRefusals:
         nothing = [refused["speed"][key] for key in ("alone", "planned", "ttftS")]
         nothing += [per_million[key] for key in per_million if key != "predicted"]
         nothing += [refused["capacity"][key] for key in ("tokens", "tokensBand", "requestsOfWorkload")]
-        assert nothing == [None] * 10
+        assert nothing == [None] * 11
 
     def test_memory_that_would_do_is_no_contradiction(self) -> None:
         shown = text(shipped("l4", region="europe-north1"))
@@ -300,7 +300,7 @@ class TestMoreThanFits:
         [
             ("l4", {"scaling__concurrency": 8}, 8),
             ("v6e4", {"scaling__concurrency": 100}, 100),
-            ("v6e4", {"tpu__slices": [f"s{n}" for n in range(8)]}, 112),
+            ("v6e4", {"tpu__slices": [f"s{n}" for n in range(8)], "scaling__concurrency": 112}, 112),
             ("rtx6000", {"model": "gemma-4-e2b-it", "serving__maxNumSeqs": 2000, "serving__maxModelLen": 2048}, 1000),
         ],
     )

@@ -52,7 +52,7 @@ def check_zones(zones: Sequence[str], accelerator: Accelerator) -> Findings:
             warnings.append(Fault("machine.zones", fact, consequence, fix))
         else:
             fact = f"{zone} is not known to offer {accelerator.title}."
-            fix = f"Write machine.zones: [{first}], or {', or '.join(others)}, or a zone of {', '.join(limits.listed_regions)}."
+            fix = f"Write machine.zones: [{first}], or {', or '.join(others)}; docs/gpu-machines.md lists more regions."
             refusals.append(Fault("machine.zones", fact, _LATE, fix))
     return Findings(tuple(refusals), tuple(warnings))
 
@@ -89,7 +89,6 @@ class _MachineFaults:
             max_num_seqs=draft.server.max_num_seqs,
         )
         refusals = (
-            *self._shared(),
             *self._spread(),
             *self._shapes(),
             *self._memory_disk(),
@@ -108,16 +107,6 @@ class _MachineFaults:
             in_flight_limit=machines.replicas * machines.requests_each,
         )
         return Findings(refusals, (*warnings, *in_vain)) + self._disk() + behind
-
-    def _shared(self) -> Iterator[Fault]:
-        """Refuse a number of GPUs a server that leaves some of the machine over."""
-        accelerator, parallel = self.draft.accelerator, self.draft.server.tensor_parallel
-        if parallel <= accelerator.devices and accelerator.devices % parallel:
-            rest = accelerator.devices % parallel
-            fact = f"{parallel} does not divide the {accelerator.devices} GPUs of {accelerator.id}: {rest} would be left over."
-            whole = [number for number in range(1, accelerator.devices + 1) if accelerator.devices % number == 0]
-            fix = f"Write one of: {', '.join(map(str, whole))}."
-            yield Fault("serving.tensorParallelSize", fact, "They would be paid for and idle.", fix)
 
     def _spread(self) -> Iterator[Fault]:
         """Refuse flags by which one server would take the GPUs of another."""

@@ -1,0 +1,1 @@
+"""Machines of Compute Engine, as they are planned."""
