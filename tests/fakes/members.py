@@ -1,6 +1,6 @@
-"""Two fake members behind a gateway: machines with an address each, a server and a supervisor that says whether it is ready.
+"""Fake members behind a gateway: machines with an address each, a server and a supervisor that says whether it is ready.
 
-They have one pair of ports, as machines in a subnet do, at 127.0.0.2 and 127.0.0.3.
+They have one pair of ports, as machines in a subnet do, from 127.0.0.2 on.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 PATIENCE_S = 20
 """After this much nothing will come any more; no test that passes waits for it."""
-ADDRESSES = ("127.0.0.2", "127.0.0.3")
+ADDRESSES = ("127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5")
 
 
 class FakeMember:
@@ -175,9 +175,17 @@ class _Exchange(BaseHTTPRequestHandler):
 
 @contextmanager
 def two_members(first: str, second: str) -> Iterator[tuple[FakeMember, FakeMember]]:
-    """Two machines of those names, on one pair of ports; nothing listens on these ports at 127.0.0.1."""
+    """Two machines of those names."""
+    with members_called(first, second) as (one, two):
+        yield one, two
+
+
+@contextmanager
+def members_called(*names: str) -> Iterator[tuple[FakeMember, ...]]:
+    """Machines of those names, up to four, on one pair of ports; nothing listens on these ports at 127.0.0.1."""
     port, ready_port = _free_everywhere(), _free_everywhere()
-    members = FakeMember(first, ADDRESSES[0], port, ready_port), FakeMember(second, ADDRESSES[1], port, ready_port)
+    placed = zip(names, ADDRESSES, strict=False)
+    members = tuple(FakeMember(name, address, port, ready_port) for name, address in placed)
     try:
         for member in members:
             member.start()
@@ -196,4 +204,4 @@ def _free_everywhere() -> int:
                 for address in ADDRESSES:
                     taken.enter_context(socket.create_server((address, port)))
                 return port
-    raise RuntimeError("no port is free at 127.0.0.1, 127.0.0.2 and 127.0.0.3 alike")
+    raise RuntimeError("no port is free at 127.0.0.1 and all addresses of members alike")

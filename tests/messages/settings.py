@@ -84,6 +84,8 @@ SETTINGS: Mapping[str, tuple[Case, ...]] = {
             "a caller's number without quotes", 2, ("gateway.priority[0]",), "gemma4:gateway: {priority: [104857600]}"
         ),
         written("no request of any caller", 2, ("gateway.perCaller",), "gemma4:gateway: {perCaller: 0}"),
+        written("no wait at all", 2, ("gateway.queueTimeout",), "gemma4:gateway: {queueTimeout: 0s}"),
+        written("an hour in the queue", 2, ("gateway.queueTimeout",), "gemma4:gateway: {queueTimeout: 1h}"),
         written("an affinity that is none", 2, ("gateway.affinity",), "gemma4:gateway: {affinity: sessions}"),
         written("one slice twice", 2, ("tpu.slices",), "gemma4:tpu: {slices: [blue, blue]}"),
         written("a range that is none", 2, ("network.subnetCidr",), "gemma4:network: {subnetCidr: 999.0.0.0/26}"),
@@ -566,6 +568,41 @@ SETTINGS: Mapping[str, tuple[Case, ...]] = {
             gemma4:gateway: {affinity: session}
             gemma4:serving: {prefixCaching: false}
             gemma4:tpu: {slices: [blue, green]}
+            """,
+            pair=ON_TPU,
+        ),
+        written(
+            "priority where nothing waits",
+            0,
+            ("gateway.priority", "gateway.queueTimeout"),
+            'gemma4:gateway: {priority: ["104857600000000000000"], queueTimeout: 1m}',
+            pair=ON_TPU,
+        ),
+        written(
+            "fewer requests sent than a slice runs",
+            0,
+            ("gateway.perServer",),
+            """
+            gemma4:gateway: {perServer: 16}
+            gemma4:serving: {maxNumSeqs: 64}
+            """,
+            pair=ON_TPU,
+        ),
+        written(
+            "a queue without room",
+            0,
+            ("gateway.perServer",),
+            "gemma4:gateway: {perServer: 512}",
+            pair=ON_TPU,
+        ),
+        written(
+            "shares of callers before more slices than one gateway can fill",
+            0,
+            ("gateway.perCaller",),
+            """
+            gemma4:gateway: {perCaller: 32}
+            gemma4:serving: {maxNumSeqs: 300}
+            gemma4:tpu: {slices: [blue, green, red, white]}
             """,
             pair=ON_TPU,
         ),

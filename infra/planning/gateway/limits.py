@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from infra.planning.gateway.chosen_routing import choose_routing
 from infra.planning.gateway.container import environment, launch_script
 from infra.planning.gateway.haproxy import PORT, READY_PATH, render_haproxy
 from infra.planning.gateway.members import GatewayMember
 from infra.planning.gateway.routing import Routing
 from infra.planning.gateway.service_limits import REQUEST_TIMEOUT_MAX_S, HttpProbe
 from infra.planning.names import Names
-from infra.planning.settings.declarations import MOST_CONCURRENCY
+from infra.planning.settings.declarations import MOST_CONCURRENCY, GatewaySettings
 
 HELD_EACH = 512
 """Requests in flight for one member, running and waiting, where scaling.concurrency does not say. Not derived from
@@ -73,9 +74,17 @@ def plan_gateway(
     *,
     requests_each: int | None = None,
     request_timeout_s: int = REQUEST_TIMEOUT_MAX_S,
-    routing: Routing | None = None,
+    settings: GatewaySettings | None = None,
 ) -> GatewayPlan:
-    """Return the gateway of these members, each of which may hold `requests_each` requests, running and waiting."""
+    """Return the gateway of these members, each of which may hold `requests_each` requests, running and waiting.
+
+    Where the requests of each caller are counted, it stays at one instance, since each instance would count its own.
+    """
+    settings = settings or GatewaySettings()
     return GatewayPlan(
-        tuple(members), requests_each or HELD_EACH, routing or Routing(), request_timeout_s=request_timeout_s
+        tuple(members),
+        requests_each or HELD_EACH,
+        choose_routing(settings),
+        max_instances=1 if settings.per_caller is not None else MOST_INSTANCES,
+        request_timeout_s=request_timeout_s,
     )

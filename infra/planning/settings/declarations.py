@@ -55,6 +55,15 @@ def _at_most(longest_s: int) -> Callable[[str], str]:
     return check
 
 
+def _at_least(shortest_s: int) -> Callable[[str], str]:
+    def check(text: str) -> str:
+        if parse_duration(text) < shortest_s:
+            raise ValueError(f"is too short; write {spell_duration(shortest_s)} or more")
+        return text
+
+    return check
+
+
 def _whole(value: Any) -> Any:
     """Return a number that is given as text, as Pulumi gives every value of the first level: pydantic reads no choice there."""
     return int(value) if isinstance(value, str) and len(value) < 9 and value.isdecimal() else value
@@ -73,6 +82,7 @@ def _matching(pattern: str, example: str) -> AfterValidator:
 
 Duration = Annotated[str, _read_by(parse_duration)]
 SettleTime = Annotated[Duration, AfterValidator(_at_most(900))]
+QueueTime = Annotated[Duration, AfterValidator(_at_least(1)), AfterValidator(_at_most(900))]
 Member = Annotated[
     str,
     _matching(
@@ -491,11 +501,26 @@ class GatewaySettings(Group):
         ge=1,
         le=MOST_CONCURRENCY,
     )
+    per_server: int | None = setting(
+        None,
+        "Most requests that one server is sent at once. Further ones wait at the gateway, where those of gateway.priority go "
+        "first, up to scaling.concurrency for each server. Write serving.maxNumSeqs or a little more. Default: all are sent, "
+        "and the server queues them in the order in which they come.",
+        64,
+        ge=1,
+        le=MOST_CONCURRENCY,
+    )
+    queue_timeout: QueueTime = setting(
+        "30s",
+        "How long a request may wait at the gateway for a server before it is answered 503 with Retry-After, 1s to 15m; "
+        "only with gateway.perServer, for without it servers queue by themselves.",
+        "30s",
+    )
     priority: tuple[CallerId, ...] = setting(
         (),
-        "Identities whose requests go first where requests wait at the gateway, each by the number of its account: `gcloud "
-        "iam service-accounts describe EMAIL --format='value(uniqueId)'`, or sub in an identity token. None of the others "
-        "is overtaken for longer than it may wait at all.",
+        "Identities whose requests go first where requests wait at the gateway (gateway.perServer), each by the number of its "
+        "account: `gcloud iam service-accounts describe EMAIL --format='value(uniqueId)'`, or sub in an identity token. They "
+        "overtake what came up to half of gateway.queueTimeout earlier, and nothing older.",
         ["104857600000000000000"],
         max_length=64,
     )

@@ -13,7 +13,7 @@ from infra.planning.gateway.haproxy import READY_PATH, render_haproxy
 from infra.planning.gateway.limits import MOST_INSTANCES, plan_gateway
 from infra.planning.gateway.members import GatewayMember, by_path_name, gateway_members
 from infra.planning.gateway.routing import Routing
-from infra.planning.settings.declarations import MOST_CONCURRENCY
+from infra.planning.settings.declarations import MOST_CONCURRENCY, GatewaySettings
 
 MEMBERS = gateway_members(["blue"], ports=[8000])
 
@@ -149,6 +149,10 @@ class TestWhatCloudRunIsGivenFitsIt:
 
     def test_what_one_member_may_hold_is_what_scaling_says(self) -> None:
         assert plan_gateway(MEMBERS, requests_each=20).requests_each == 20
+
+    def test_are_counted_by_one_instance_where_callers_have_a_share(self) -> None:
+        shared = plan_gateway(MEMBERS, settings=GatewaySettings(perCaller=8))
+        assert (shared.max_instances, plan_gateway(MEMBERS).max_instances) == (1, MOST_INSTANCES)
         assert "nbsrv,mul(20)" in render(requests_each=20)
         assert " maxconn 20 " in render(requests_each=20)
 

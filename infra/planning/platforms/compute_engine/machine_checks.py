@@ -103,8 +103,10 @@ class _MachineFaults:
         )
         in_vain = check_gateway(
             draft.settings,
+            draft.origins,
             servers=machines.replicas,
-            in_flight_limit=machines.replicas * machines.requests_each,
+            requests_each=machines.requests_each,
+            max_num_seqs=draft.server.max_num_seqs,
         )
         return Findings(refusals, (*warnings, *in_vain)) + self._disk() + behind
 

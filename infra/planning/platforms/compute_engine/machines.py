@@ -350,6 +350,7 @@ def plan_machines(settings: Settings, accelerator: Accelerator, *, gateway_regio
             gateway_members(names, ports=[server.port for server in servers], turns=turns),
             requests_each=settings.scaling.concurrency,
             request_timeout_s=parse_duration(settings.scaling.request_timeout),
+            settings=settings.gateway,
         ),
         gateway_region=gateway_region,
     )

@@ -229,6 +229,7 @@ def plan_slices(settings: Settings, accelerator: Accelerator, *, gateway_region:
             gateway_members(names, ports=[SERVER_PORT]),
             requests_each=settings.scaling.concurrency,
             request_timeout_s=parse_duration(settings.scaling.request_timeout),
+            settings=settings.gateway,
         ),
         gateway_region=gateway_region,
     )

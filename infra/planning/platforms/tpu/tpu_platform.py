@@ -103,12 +103,19 @@ class TpuPlatform(Platform[SlicesPlan]):
 
     def findings(self, draft: Draft, deployment: SlicesPlan) -> Findings:
         settings = draft.settings
-        timeout_s, limit = deployment.gateway.request_timeout_s, deployment.replicas * deployment.requests_each
+        timeout_s = deployment.gateway.request_timeout_s
+        gateway = check_gateway(
+            settings,
+            draft.origins,
+            servers=deployment.replicas,
+            requests_each=deployment.requests_each,
+            max_num_seqs=draft.server.max_num_seqs,
+        )
         return (
             check_zone(settings, draft.accelerator, deployment.zone)
             + check_slices(settings, deployment, draft.startup, draft.origins, draft.server.max_num_seqs)
             + check_request_timeout(timeout_s, longest_answer_s=draft.longest_answer_s)
-            + Findings(warnings=tuple(check_gateway(settings, servers=deployment.replicas, in_flight_limit=limit)))
+            + Findings(warnings=tuple(gateway))
         )
 
     def notes(self, draft: Draft, deployment: SlicesPlan) -> Iterator[str]:
