@@ -1,8 +1,10 @@
 """Runs in the serving image, before the first server of a group of GPUs: can they add up numbers over PCIe, and correctly?
 
 Where a machine cannot pass memory from GPU to GPU, the first all-reduce hangs, or gives wrong numbers, which a server would
-serve as text. So one process for each GPU adds up known numbers, and compares. This file is passed to `python3 -c`: it needs
-nothing but torch. Its last line is a verdict: "pass", or what was found.
+serve as text. So one process for each GPU copies known numbers to the others (vLLM's own all-reduce reads the memory of the
+other GPU, and trusts the driver's word that it can), adds up known numbers with them (NCCL), and compares.
+
+This file is passed to `python3 -c`: it needs nothing but torch. Its last line is a verdict: "pass", or what was found.
 """
 
 from __future__ import annotations
@@ -91,11 +93,17 @@ def add_up(rank: int, ranks: int, backend: str) -> int:
     device = f"cuda:{rank}" if backend == "nccl" else "cpu"
     if backend == "nccl":
         torch.cuda.set_device(rank)
-        torch.zeros(1, device=device)
+        torch.zeros(1, device=device)  # takes the GPU, which may last
     open(os.environ["READY_FILE"], "w").close()
     distributed.init_process_group(
         backend, init_method=os.environ["MEETING"], rank=rank, world_size=ranks, timeout=timedelta(seconds=LIMIT_S)
     )
+    for other in range(ranks if backend == "nccl" else 0):
+        numbers = torch.arange(max(SIZES), device=device, dtype=torch.float32)
+        wrong = int((numbers.to(f"cuda:{other}").to("cpu") != numbers.to("cpu")).sum().item())
+        if wrong:
+            print(f"{wrong} of {max(SIZES)} numbers arrive wrong at GPU {other}", flush=True)
+            return 1
     for round_number in range(ROUNDS):
         for size in SIZES:
             # Whole numbers that float32 holds exactly, other ones in each place, rank and round.

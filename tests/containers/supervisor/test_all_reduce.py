@@ -43,6 +43,9 @@ class TestTheProgram:
     def test_the_program_takes_wrong_numbers_for_a_fault_and_not_only_silence(self) -> None:
         assert verdict("wrong") == "rank 1: 1 of 1 sums are wrong"
 
+    def test_the_program_finds_numbers_that_arrive_wrong_at_another_gpu(self) -> None:
+        assert verdict("lossy").endswith(": 1 of 64 numbers arrive wrong at GPU 1")
+
     def test_the_program_gives_up_sums_that_hang(self) -> None:
         assert verdict("hang") == "it hangs"
 

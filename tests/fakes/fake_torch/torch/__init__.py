@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -28,6 +29,12 @@ class FakeTensor:
         return FakeTensor([float(one != two) for one, two in zip(self.values, other.values, strict=True)])
 
     __hash__ = None  # type: ignore[assignment]
+
+    def to(self, device: str) -> FakeTensor:
+        """Return a copy; FAKE_SUMS may lose one number on the way to the second GPU."""
+        if device == "cuda:1" and os.environ.get("FAKE_SUMS") == "lossy":
+            return FakeTensor([*self.values[:-1], -1.0])
+        return FakeTensor([*self.values])
 
     def sum(self) -> FakeTensor:
         return FakeTensor([sum(self.values)])

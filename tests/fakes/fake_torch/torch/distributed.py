@@ -1,4 +1,4 @@
-"""Sums over processes that meet in a folder. FAKE_SUMS makes them `wrong`, or `hang`."""
+"""Sums over processes that meet in a folder. FAKE_SUMS makes them `wrong`, or `hang`; `lossy` is for copies."""
 
 from __future__ import annotations
 
