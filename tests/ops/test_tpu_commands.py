@@ -199,7 +199,7 @@ class TestAdvice:
         offer(fake, {"us-central1-b": 0.2, "us-west1-c": 0.9, "europe-west4-a": 0.0})
         fake.compute.spot_usd["us-west1-c", G4] = [3.25, 3.5]
         found = answer(capsys, "zones", "v6e4", "--accelerator", "g4-2", "--all")
-        assert (found["machineType"], found["zones"], found["quota"], found["gaps"]) == (G4, [], "", [])
+        assert (found["machineTypes"], found["zones"], found["quota"], found["gaps"]) == ([G4], [], "", [])
         assert [(row["zone"], row["obtainability"]) for row in found["advice"]] == [
             ("us-west1-c", 0.9),
             ("us-central1-b", 0.2),
@@ -213,8 +213,9 @@ class TestAdvice:
         assert run(["zones", "v6e4", "--accelerator", "g4-2", "--all"]) == 0
         shown = capsys.readouterr().out
         (line,) = (line for line in shown.splitlines() if line.startswith("us-west1-c"))
-        assert line.split() == ["us-west1-c", "SPOT", "90%", "6", "h", "$3.50", "2026-11-11", "15%"]
+        assert line.split() == ["us-west1-c", G4, "SPOT", "90%", "6", "h", "$3.50", "15%"]
         assert len(line) <= 80
+        assert "the newest of 2026-11-11" in " ".join(shown.split())
 
     def test_without_the_option_all_is_asked_where_the_catalog_knows_the_machine(
         self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]
@@ -223,6 +224,26 @@ class TestAdvice:
         found = answer(capsys, "zones", "v6e4", "--accelerator", "g4-2")
         assert [row["zone"] for row in found["advice"]] == ["us-central1-b"]
         assert not fake.sent("GET", "aggregated/machineTypes")
+
+    def test_of_a_stack_is_for_its_shapes_zones_and_terms(
+        self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        google = {f"gcp:{key}": value for key, value in fake.settings().items()}
+        machine = {
+            "zones": ["us-central1-b", "us-central1-f"],
+            "shapes": [G4, "g4-standard-192"],
+            "provisioning": "spot",
+        }
+        config = {**google, "gemma4:model": "gemma-4-31b-it", "gemma4:accelerator": "g4-2", "gemma4:machine": machine}
+        Path("Pulumi.g4x2.yaml").write_text(yaml.safe_dump({"config": config}))
+        offer(fake, {"us-central1-f": 0.9})
+        fake.compute.obtainability["us-central1-b", "g4-standard-192"] = 0.3
+        found = answer(capsys, "zones", "g4x2")
+        assert found["machineTypes"] == [G4, "g4-standard-192"]
+        assert [(row["zone"], row["machineType"]) for row in found["advice"]] == [
+            ("us-central1-f", G4),
+            ("us-central1-b", "g4-standard-192"),
+        ]
 
     def test_that_no_zone_can_give_one_ends_with_3(self, fake: FakeGoogle, capsys: pytest.CaptureFixture[str]) -> None:
         offer(fake, {"us-central1-b": 0.0})

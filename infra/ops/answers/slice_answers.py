@@ -124,6 +124,7 @@ class ZoneAdviceRow(Data):
     """What Google advises about the machine in one zone, at this moment. Nothing of it is a promise."""
 
     zone: str = Field(description="where")
+    machine_type: str = Field(description="as Compute Engine calls it")
     provisioning: str = Field(description="the model that Google answered for: `STANDARD`, `SPOT` or `FLEX_START`")
     obtainability: Number | None = Field(description="how likely one can be had now, 0 to 1; null: Google does not say")
     uptime_s: Number | None = Field(
@@ -140,7 +141,7 @@ class Zones(JsonAnswer):
     """What `gemma4 zones --json` prints. Exit code 3 where no zone has room, 1 where no zone could be asked."""
 
     accelerator: str = Field(description="catalog id")
-    machine_type: str = Field(description="the same, as Compute Engine calls it")
+    machine_types: list[str] = Field(description="the same, as Compute Engine calls it; several in order of preference")
     quota: str = Field(
         description="quota of the stack's provisioning, by zone; its twin counts the region; empty of a GPU"
     )

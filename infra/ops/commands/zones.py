@@ -20,6 +20,7 @@ from infra.ops.plan_inputs import plan_stack
 from infra.ops.running.capacity_by_zone import ZoneAdvice, advice_by_zone
 from infra.ops.terminal.progress import waiting
 from infra.ops.tpu.zone_survey import Survey, survey
+from infra.planning.platforms.compute_engine.machines import MachinesPlan
 from infra.planning.platforms.tpu.slices import SlicesPlan, plan_slices
 from infra.planning.report.tables import Column, FittedTable
 from infra.planning.report.terminal import show
@@ -29,11 +30,15 @@ from infra.planning.units import read_duration, read_usd
 
 @dataclass(frozen=True)
 class _Wanted:
-    """The machine that a user asks about, and how it is bought. `quota` is blank of a GPU."""
+    """The machine that a user asks about, and how it is bought. `quota` is blank of a GPU.
+
+    `shapes` are its machine types in the order of preference, `zones` those where it is known to be.
+    """
 
     file: StackFile | None
     accelerator: Accelerator
-    machine_type: str
+    shapes: tuple[str, ...]
+    zones: tuple[str, ...]
     provisioning: str
     quota: str
 
@@ -77,15 +82,18 @@ def _wanted(stack: str | None, accelerator: str | None) -> _Wanted:
         key = "--accelerator" if accelerator else str(stack)
         fact = f"{accelerator or default} is not a machine that is asked for by zone."
         raise SettingsError.of(key, fact, fix=f"Write one of: {', '.join(sorted(zonal))}.")
-    file = planned.file if planned else None
+    file, deployed = (planned.file, planned.plan.deployment) if planned else (None, None)
+    own = (chosen.machine_type,), chosen.locations
+    if chosen.tpu is None and isinstance(deployed, MachinesPlan):
+        mine = planned is not None and planned.plan.accelerator.id == chosen.id
+        shapes, zones = (deployed.shapes, tuple(dict.fromkeys((*deployed.zones, *chosen.locations)))) if mine else own
+        return _Wanted(file, chosen, shapes, zones, deployed.provisioning, "")
     if chosen.tpu is None:
-        own = planned is not None and planned.plan.platform.id == chosen.platform
-        bought = getattr(planned.plan.deployment, "provisioning", "spot") if planned and own else "spot"
-        return _Wanted(file, chosen, chosen.machine_type, bought, "")
-    if planned is None or not isinstance(planned.plan.deployment, SlicesPlan):
-        return _Wanted(file, chosen, chosen.machine_type, "flex-start", chosen.tpu.quota)
+        return _Wanted(file, chosen, *own, "spot", "")
+    if planned is None or not isinstance(deployed, SlicesPlan):
+        return _Wanted(file, chosen, *own, "flex-start", chosen.tpu.quota)
     slices = plan_slices(planned.plan.settings, chosen, gateway_region=planned.plan.region)
-    return _Wanted(file, chosen, chosen.machine_type, slices.provisioning, slices.quota)
+    return _Wanted(file, chosen, *own, slices.provisioning, slices.quota)
 
 
 def _found(wanted: _Wanted, every: bool) -> _Found:
@@ -94,34 +102,39 @@ def _found(wanted: _Wanted, every: bool) -> _Found:
     if wanted.quota:
         flex_only = wanted.provisioning == "flex-start" and not every
         rooms = survey(session, wanted.accelerator, quota=wanted.quota, flex_only=flex_only)
-        zones = [row.zone for row in rooms.rows]
-    else:
-        zones = _listing(session, wanted, gaps, every=every)
-    with waiting(f"asking Google's advice about {wanted.machine_type}"):
-        advice, unanswered = advice_by_zone(session, wanted.machine_type, zones, MODELS[wanted.provisioning])
-    if not wanted.quota and zones and not advice:
-        why = (*gaps, *unanswered, "Google knows nothing of it")
+    advice: list[ZoneAdvice] = []
+    asked = False
+    for shape in wanted.shapes:
+        zones = (
+            [row.zone for row in rooms.rows] if wanted.quota else _listing(session, wanted, shape, gaps, every=every)
+        )
+        with waiting(f"asking Google's advice about {shape}"):
+            found, unanswered = advice_by_zone(session, shape, zones, MODELS[wanted.provisioning])
+        advice += found
+        gaps += unanswered
+        asked = asked or bool(zones)
+    if not wanted.quota and asked and not advice:
+        why = (*gaps, "Google knows nothing of it")
         raise GoogleError(f"No zone could be asked, so where there is capacity is unknown. {why[0]}")
-    return _Found(rooms, advice, (*rooms.gaps, *gaps, *unanswered))
+    return _Found(rooms, advice, (*rooms.gaps, *gaps))
 
 
-def _listing(session: GoogleSession, wanted: _Wanted, gaps: list[str], *, every: bool) -> list[str]:
-    """Return the zones to ask about: all that list the machine, or where that is refused those of the catalog."""
-    known = wanted.accelerator.locations
+def _listing(session: GoogleSession, wanted: _Wanted, shape: str, gaps: list[str], *, every: bool) -> list[str]:
+    """Return the zones to ask about: all that list the machine type, or where that is refused those that are known."""
     if not every:
-        return [*known]
+        return [*wanted.zones]
     try:
-        return [*zones_with(session, wanted.machine_type)]
+        return [*zones_with(session, shape)]
     except GoogleError as error:
-        gaps.append(f"which zones list {wanted.machine_type}: {error} Those of the catalog were asked.")
-        return [*known]
+        gaps.append(f"which zones list {shape}: {error} Those of the catalog were asked.")
+        return [*wanted.zones]
 
 
 def _as_zones(wanted: _Wanted, found: _Found) -> Zones:
     devices = wanted.accelerator.devices
     return Zones(
         accelerator=wanted.accelerator.id,
-        machine_type=wanted.machine_type,
+        machine_types=list(wanted.shapes),
         quota=wanted.quota,
         zones=[ZoneRoomRow.model_validate({**asdict(row), "room": row.room(devices)}) for row in found.rooms.rows],
         advice=[_advice_row(one) for one in found.advice],
@@ -133,6 +146,7 @@ def _advice_row(one: ZoneAdvice) -> ZoneAdviceRow:
     since = timestamp_s(one.history.since)
     return ZoneAdviceRow(
         zone=one.zone,
+        machine_type=one.machine_type,
         provisioning=one.model,
         obtainability=one.capacity.obtainability,
         uptime_s=one.capacity.uptime_s,
@@ -156,9 +170,11 @@ def _lines(wanted: _Wanted, found: _Found) -> Iterator[RenderableType]:
             "stock: only a request shows it. Choose a zone with tpu.zone."
         )
     if found.advice:
+        newest = max(one.history.since for one in found.advice)
+        dated = f", the newest of {read_moment(newest)[:10]}" if newest else ""
         yield (
-            f"Advice of Google about one {wanted.machine_type} at this moment, not a promise. Spot prices are list prices of "
-            "the whole machine; taken back: of the spot machines that stopped, the share that Google took."
+            "Advice of Google about one machine at this moment, not a promise. Spot prices are list prices of the whole machine"
+            f"{dated}; taken back: of the spot machines that stopped, the share that Google took."
         )
 
 
@@ -179,20 +195,20 @@ def _rooms(wanted: _Wanted, found: Survey) -> RenderableType:
 
 
 def _advice_table(advice: Sequence[ZoneAdvice]) -> RenderableType:
-    columns = [Column("zone"), Column("bought as")]
+    columns = [Column("zone"), Column("machine"), Column("bought as")]
     columns += [Column(name, figures=True) for name in ("to be\nhad", "runs for", "spot,\n$/hour")]
-    columns += [Column("since"), Column("taken\nback", figures=True)]
+    columns += [Column("taken\nback", figures=True)]
     rows = []
     for one in advice:
         capacity, history = one.capacity, one.history
         rows.append(
             [
                 one.zone,
+                one.machine_type,
                 one.model,
                 _share(capacity.obtainability),
                 "?" if capacity.uptime_s is None else read_duration(capacity.uptime_s),
                 "?" if history.usd_per_hour is None else read_usd(history.usd_per_hour),
-                read_moment(history.since)[:10] or "?",
                 _share(history.preempted),
             ]
         )

@@ -20,6 +20,7 @@ class ZoneAdvice:
     """`model` is the one that Google answered for, which may be another one than was asked for."""
 
     zone: str
+    machine_type: str
     model: str
     capacity: CapacityAdvice
     history: SpotHistory
@@ -31,8 +32,8 @@ def advice_by_zone(
     """Return the advice by zone, the likeliest first, and the gaps in words. Where Google gives none for `model`, it is asked
     about spot: that tells of stock as well. `zones` of which nothing is known are left out."""
     asked = _Asking(session, machine_type, model)
-    rows = [ZoneAdvice(zone, asked.model, asked.capacity(zone), asked.history(zone)) for zone in zones]
-    rows = [ZoneAdvice(one.zone, asked.model, one.capacity, one.history) for one in rows]
+    answers = [(zone, asked.capacity(zone), asked.history(zone)) for zone in zones]
+    rows = [ZoneAdvice(zone, machine_type, asked.model, capacity, history) for zone, capacity, history in answers]
     known = [one for one in rows if one.capacity != _NO_ANSWER or one.history != _NO_HISTORY]
     return sorted(known, key=lambda one: (-(one.capacity.obtainability or 0.0), one.zone)), asked.gaps
 

@@ -26,8 +26,10 @@ class PlatformOperations(ABC):
         """Yield for how long each part that is paid by its running time ran between two moments, in seconds since 1970."""
 
     def terms(self, session: GoogleSession, plan: Plan) -> Iterable[MachineTerm]:
-        """Return every machine that Google ends or may end, those that were not asked for included. Raises GoogleError."""
-        return ()
+        """Return every machine that Google ends or may end, those that were not asked for included. Raises Gemma4Error."""
+        raise Gemma4Error(
+            f"nothing here renews machines {plan.platform.where} yet; `gemma4 status {plan.stack}` looks at them."
+        )
 
     @abstractmethod
     def deployed_since(self, session: GoogleSession, plan: Plan) -> float | None:

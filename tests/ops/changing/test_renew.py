@@ -10,12 +10,15 @@ from typing import Any
 
 import pytest
 
+from infra.errors import Gemma4Error
 from infra.google.session import GoogleSession
 from infra.google.times import moment
 from infra.ops.changing.renew import renew_answer
 from infra.ops.google_access import stack_session
 from infra.ops.mcp_server.confirmation import previewed_or_done
 from infra.ops.mcp_server.tools import TOOLS
+from infra.ops.running.platform_operations import PlatformOperations
+from infra.ops.tpu.slice_operations import OPERATIONS
 from infra.planning.settings.stackfile import StackFile
 from tests.fakes.google.client import session
 from tests.fakes.google.queued_slice import queue_slice
@@ -213,6 +216,12 @@ class TestRefusals:
         answer = gemma4("renew", "v6e4", "--yes")
         assert answer.code == 1
         assert "another Pulumi is at work on this stack, so this one changed nothing" in answer.err
+
+
+def test_machines_that_nothing_renews_yet_are_an_error_and_not_nothing_to_do(v6e4: OperatedStack) -> None:
+    """Else a schedule would be green until they have ended."""
+    with pytest.raises(Gemma4Error, match="nothing here renews machines"):
+        PlatformOperations.terms(OPERATIONS, session(v6e4.google), v6e4.plan)
 
 
 def test_an_assistant_gets_the_same_code_until_something_changes(
