@@ -118,7 +118,7 @@ class ServerLifecycle:
             running = self._slot.running()
             if place and running and running.fingerprint == place.fingerprint:
                 address = self._context.metadata.address()
-                self._take_over(ServingRun(spec, "", address, self.suffix, label=place.fingerprint), running)
+                self._take_over(ServingRun(spec, "", address, self.suffix), running)
         except (DockerError, TransientError):
             return  # then the specification is prepared and started like any other
 
@@ -172,6 +172,7 @@ class ServerLifecycle:
 
     def _take_over(self, run: ServingRun, container: Container) -> None:
         self._context.log.info("adopted", f"{run.spec.hash} runs already and goes on.", hash=run.spec.hash)
+        run.label = container.fingerprint
         self._remember(run)
         self._enter(Phase.SERVING if run.up else Phase.STARTING)
         if run.up:  # the first finding may take a minute under load
