@@ -15,7 +15,9 @@ import pytest
 from containers.shared.web import TransientError, call
 from containers.supervisor.gemma4_supervisor.dns_record import PLACEHOLDER, TTL_S, DnsZones, RecordPlace
 from containers.supervisor.gemma4_supervisor.log import Log
-from containers.supervisor.gemma4_supervisor.metadata_server import MetadataServer
+from containers.supervisor.gemma4_supervisor.membership import parse_member
+from containers.supervisor.gemma4_supervisor.metadata_server import DRAIN, MetadataServer
+from containers.supervisor.gemma4_supervisor.metadata_server import MEMBER as MEMBER_PATH
 from containers.supervisor.gemma4_supervisor.supervisor_settings import SupervisorSettings
 from infra.components.shared.member_zone import MEMBER_PERMISSIONS
 from infra.planning.gateway import members
@@ -42,6 +44,13 @@ def tpu(tmp_path: Path) -> Iterator[TpuMachine]:
 class TestTheRecord:
     def test_the_record_is_written_as_the_gateway_expects_it(self) -> None:
         assert (PLACEHOLDER, TTL_S) == (members.PLACEHOLDER, members.RECORD_TTL_S)
+
+    def test_the_record_is_named_in_the_attribute_that_the_plan_writes(self) -> None:
+        text = members.member_attribute(
+            "blue-a-0", project="example.com:demo-project", zone=ZONE, host="blue-a", domain=f"{ZONE}.internal"
+        )
+        assert parse_member(text) == ("blue-a-0", RecordPlace("example.com:demo-project", ZONE, RECORD))
+        assert {members.MEMBER, members.DRAIN} == {path.removeprefix("attributes/") for path in (MEMBER_PATH, DRAIN)}
 
     def test_the_record_has_the_machines_address_before_its_server_is_ready(self, tpu: TpuMachine) -> None:
         tpu.machine.docker.behaviour("spec-a").healthy = False

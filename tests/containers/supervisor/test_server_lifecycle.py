@@ -143,8 +143,7 @@ class TestAServerThatFails:
         tpu.start()
         tpu.until_serving("spec-a")
         tpu.container.end(137)
-        tpu.until_refused()
-        tpu.until_serving("spec-a")
+        tpu.until(lambda: tpu.taken[1:] == [False, True], "the end to be seen, and another container")
         tpu.close()
 
     def test_a_server_that_died_is_started_again_without_help(self, serving: TpuMachine) -> None:
