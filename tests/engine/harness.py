@@ -12,7 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -121,8 +121,9 @@ class Engine:
     def preview(self, **options: Any) -> Outcome:
         return self.run("preview", **options)
 
-    def up(self, **options: Any) -> Outcome:
-        return self.run("up", "--yes", "--skip-preview", **options)
+    def up(self, *, replace: Sequence[str] = (), **options: Any) -> Outcome:
+        words = [word for urn in replace for word in ("--replace", urn)]
+        return self.run("up", "--yes", "--skip-preview", *words, **options)
 
     def destroy(self, **options: Any) -> Outcome:
         return self.run("destroy", "--yes", "--skip-preview", **options)

@@ -115,7 +115,7 @@ class FakeVllm:
         return [body for _, asked, body in self.requests if asked == path]
 
     def _receive(self, method: str, path: str, headers: Mapping[str, str], body: Any) -> Reply:
-        prefix = next((prefix for prefix in self.prefixes if prefix and path.startswith(prefix)), "")
+        prefix = next((prefix for prefix in self.prefixes if prefix and path.startswith(f"{prefix}/")), "")
         with self._lock:
             token = headers.get("authorization", "").removeprefix("Bearer ")
             self.tokens_seen.add(token)
