@@ -70,7 +70,7 @@ class Engine:
     def __init__(self, folder: Path, fake: FakeGoogle, stack: str, config: Mapping[str, Any]) -> None:
         self.fake, self.stack = fake, stack
         self.project = folder / "project"
-        self._environment = self._prepare(folder)
+        self.environment = self._prepare(folder)
         self._copy()
         self.run("stack", "init", stack)
         source = ROOT / f"Pulumi.{stack}.yaml"
@@ -111,7 +111,7 @@ class Engine:
         return subprocess.Popen(
             ["pulumi", *arguments[:1], *on_stack, *arguments[1:], "--non-interactive", "--color", "never"],
             cwd=self.project,
-            env={**self._environment, **environment},
+            env={**self.environment, **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -118,24 +118,24 @@ class TestSlices:
     def test_cost_the_time_of_all_their_machines_also_of_those_that_are_gone(
         self, v6e4: OperatedStack, gemma4: Command
     ) -> None:
-        ran(v6e4, "gemma4-v6e4-blue", 90)
-        ran(v6e4, "gemma4-v6e4-red", 30)
-        ran(v6e4, "gemma4-v6e4-31b-blue", 500)
+        ran(v6e4, "gemma4-v6e4-blue-a", 90)
+        ran(v6e4, "gemma4-v6e4-red-a", 30)
+        ran(v6e4, "gemma4-v6e4-31b-blue-a", 500)
         rows = rows_of(gemma4("cost", "v6e4", "--json").data)
         price = v6e4.plan.cost.usd_per_hour
         assert {name: row["runningS"] for name, row in rows.items() if name.startswith("slice")} == {
-            "slice blue": 5400,
-            "slice red": 1800,
+            "slice blue-a": 5400,
+            "slice red-a": 1800,
         }
-        assert rows["slice blue"]["usdLeast"] == pytest.approx(1.5 * price)
+        assert rows["slice blue-a"]["usdLeast"] == pytest.approx(1.5 * price)
 
     def test_of_a_paused_stack_are_counted_where_they_ran_and_else_not_missed(
         self, v6e4: OperatedStack, gemma4: Command
     ) -> None:
         v6e4.write({"paused": True})
         assert not [one for one in rows_of(gemma4("cost", "v6e4", "--json").data) if one.startswith("slice")]
-        ran(v6e4, "gemma4-v6e4-blue", 90)
-        assert "slice blue" in rows_of(gemma4("cost", "v6e4", "--json").data)
+        ran(v6e4, "gemma4-v6e4-blue-a", 90)
+        assert "slice blue-a" in rows_of(gemma4("cost", "v6e4", "--json").data)
 
     def test_without_a_record_are_not_said_to_have_cost_nothing(self, v6e4: OperatedStack, gemma4: Command) -> None:
         v6e4.google.time_series.forgotten = (TPU_CPU,)
@@ -212,7 +212,14 @@ def test_the_text_of_an_answer() -> None:
             "until": "2026-11-22T08:00:00Z",
             "deployed": True,
             "rows": [
-                {**row, "what": "slice blue", "running_s": 36_000, "usd_least": 54, "usd_most": 54, "month_usd": 75.6},
+                {
+                    **row,
+                    "what": "slice blue",
+                    "running_s": 36_000,
+                    "usd_least": 54,
+                    "usd_most": 54,
+                    "month_usd": 75.6,
+                },
                 {**row, "what": "slice red", "note": "nobody knows"},
                 {**row, "what": "gateway", "running_s": 90_000, "usd_least": 1, "usd_most": 3, "month_usd": 4.2},
             ],

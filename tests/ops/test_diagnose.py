@@ -39,7 +39,7 @@ TOO_SMALL = (
     "(EngineCore pid=9) ERROR 09-18 21:36:10 [core.py:708] ValueError: No available memory for the cache blocks."
 )
 STARTED = "INFO:     Application startup complete."
-BLUE = "gemma4-v6e4-blue"
+BLUE = "gemma4-v6e4-blue-a"
 Capture = pytest.CaptureFixture[str]
 
 
@@ -223,13 +223,13 @@ class TestSlices:
         why = 'There is no more capacity in the zone "us-east5-a"; you can try in another zone.'
         fake.tpu.resources[full]["state"]["failedData"] = {"error": {"code": 8, "message": why}}
         found = answer(capsys, "diagnose", "v6e4", code=1)
-        one = next(one for one in found["findings"] if one["where"] == "slice blue")
+        one = next(one for one in found["findings"] if one["where"] == "slice blue-a")
         assert (one["id"], why in one["evidence"]) == ("no-capacity", True)
 
     def test_one_that_waits_says_what_to_do(self, fake: FakeGoogle, clock: Clock, capsys: Capture) -> None:
         self.queue(fake, clock, "WAITING_FOR_RESOURCES")
         found = answer(capsys, "diagnose", "v6e4", code=1)
-        one = next(one for one in found["findings"] if one["where"] == "slice blue")
+        one = next(one for one in found["findings"] if one["where"] == "slice blue-a")
         assert one["id"] == "slice-needs-attention"
         assert "gemma4 zones" in one["fix"]
 
@@ -238,10 +238,10 @@ class TestSlices:
     ) -> None:
         refused = SupervisorReport(unreadable="your account may not read guest attributes")
         well = SliceStatus(
-            "blue", BLUE, "blue", queue="ACTIVE", node="READY", supervisor=refused, serving=True, next=NOTHING
+            "blue", BLUE, "blue-a", queue="ACTIVE", node="READY", supervisor=refused, serving=True, next=NOTHING
         )
         monkeypatch.setattr(slice_look, "slice_statuses", lambda *_: [well])
-        assert troubles(answer(capsys, "diagnose", "v6e4", code=1))["report of slice blue"] == refused.unreadable
+        assert troubles(answer(capsys, "diagnose", "v6e4", code=1))["report of slice blue-a"] == refused.unreadable
 
 
 class TestAServer:

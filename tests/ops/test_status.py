@@ -200,7 +200,7 @@ class TestSlices:
     def test_that_serve_show_in_a_line_each_with_the_end_of_their_run(
         self, v6e4: OperatedStack, gemma4: Command
     ) -> None:
-        for name in ("blue", "green"):
+        for name in ("blue-a", "green-a"):
             grant(v6e4, name)
         answer = gemma4("status", "v6e4", "--json")
         assert (answer.code, answer.data["serving"]) == (0, True)
@@ -211,7 +211,7 @@ class TestSlices:
         ]
         assert len(answer.out) < 8000
         lines = lines_of(gemma4("status", "v6e4"))
-        (blue,) = (number for number, line in enumerate(lines) if line.startswith("  blue"))
+        (blue,) = (number for number, line in enumerate(lines) if line.startswith("  blue-a"))
         assert "ACTIVE, machine READY, serving spec-" in lines[blue]
         assert "left." in " ".join(lines[blue : blue + 3])
 
@@ -219,23 +219,23 @@ class TestSlices:
         self, v6e4: OperatedStack, gemma4: Command
     ) -> None:
         names = v6e4.plan.names
-        for name in ("blue", "green"):
+        for name in ("blue-a", "green-a"):
             grant(v6e4, name)
-        write_member_record(v6e4.google, names, "green")
+        write_member_record(v6e4.google, names, "green-a")
         answer = gemma4("status", "v6e4", "--json")
         blue, green = answer.data["slices"]
         assert (answer.code, blue["serving"], green["serving"]) == (1, True, False)
         assert (blue["unrouted"], green["unrouted"]) == ("", "its record names no machine")
         assert answer.data["next"].startswith(
-            "green: it serves, and no request reaches it: its record names no machine"
+            "green-a: it serves, and no request reaches it: its record names no machine"
         )
-        write_member_record(v6e4.google, names, "green", "10.8.0.99")
+        write_member_record(v6e4.google, names, "green-a", "10.8.0.99")
         assert "its record names 10.8.0.99, another machine" in gemma4("status", "v6e4", "--json").data["next"]
 
     def test_whose_records_nobody_may_read_are_taken_by_their_own_word(
         self, v6e4: OperatedStack, gemma4: Command
     ) -> None:
-        for name in ("blue", "green"):
+        for name in ("blue-a", "green-a"):
             grant(v6e4, name)
         v6e4.google.dns.deny("dns.resourceRecordSets.list")
         answer = gemma4("status", "v6e4", "--json")
@@ -244,19 +244,19 @@ class TestSlices:
         assert "dns.resourceRecordSets.list" in gap
 
     def test_that_do_not_let_requests_in_do_not_serve(self, v6e4: OperatedStack, gemma4: Command) -> None:
-        for name in ("blue", "green"):
-            grant(v6e4, name, ready=["blue"])
+        for name in ("blue-a", "green-a"):
+            grant(v6e4, name, ready=["blue-a"])
         data = gemma4("status", "v6e4", "--json").data
         assert [one["unrouted"] for one in data["slices"]] == ["", "its supervisor does not let requests in"]
 
     def test_without_a_zone_are_found_by_no_gateway(self, v6e4: OperatedStack, gemma4: Command) -> None:
-        for name in ("blue", "green"):
+        for name in ("blue-a", "green-a"):
             grant(v6e4, name)
         v6e4.google.dns.resources.clear()
         assert "no private zone" in gemma4("status", "v6e4", "--json").data["next"]
 
     def test_of_which_one_is_gone_leave_a_record_that_is_said(self, v6e4: OperatedStack, gemma4: Command) -> None:
-        for name in ("blue", "green"):
+        for name in ("blue-a", "green-a"):
             grant(v6e4, name)
         write_member_record(v6e4.google, v6e4.plan.names, "red", "10.8.0.99")
         answer = gemma4("status", "v6e4", "--json")
@@ -268,13 +268,13 @@ class TestSlices:
     def test_that_were_granted_after_the_last_up_are_said_to_serve_by_themselves(
         self, v6e4: OperatedStack, gemma4: Command
     ) -> None:
-        for name in ("blue", "green"):
+        for name in ("blue-a", "green-a"):
             grant(v6e4, name)
-        node = v6e4.google.tpu.nodes[node_name(v6e4, "blue")]
+        node = v6e4.google.tpu.nodes[node_name(v6e4, "blue-a")]
         node["createTime"] = moment(time.time() - 7200)  # the last `up` was an hour ago
         answer = gemma4("status", "v6e4", "--json")
         assert [one["late"] for one in answer.data["slices"]] == [False, True]
-        assert answer.data["remarks"] == ["green was granted after the last `up`, and serves by itself"]
+        assert answer.data["remarks"] == ["green-a was granted after the last `up`, and serves by itself"]
         assert answer.data["serving"] is True
 
     def test_that_are_being_renewed_count_once_and_show_both(self, v6e4: OperatedStack, gemma4: Command) -> None:
@@ -288,12 +288,12 @@ class TestSlices:
         assert answer.data["next"] == "blue-b: it waits for capacity, to follow blue-a, which serves on"
 
     def test_of_which_one_waits_do_not_serve_as_planned(self, v6e4: OperatedStack, gemma4: Command) -> None:
-        grant(v6e4, "blue")
-        queue(v6e4, "green")
+        grant(v6e4, "blue-a")
+        queue(v6e4, "green-a")
         answer = gemma4("status", "v6e4", "--json")
         assert (answer.code, answer.data["serving"]) == (1, False)
         assert "1 of 2 slices does" in answer.data["summary"]
-        assert answer.data["next"].startswith("green: it waits for capacity")
+        assert answer.data["next"].startswith("green-a: it waits for capacity")
 
     @pytest.mark.parametrize("pause", [{"paused": True}, {"tpu": {"slices": []}}])
     def test_of_a_paused_stack_are_not_asked_for_and_one_that_is_left_is_said(
@@ -306,13 +306,13 @@ class TestSlices:
         assert [one["next"] for one in answer.data["slices"]] == [
             "the stack is paused: gemma4 resume v6e4 asks for it again"
         ]
-        grant(v6e4, "blue")
+        grant(v6e4, "blue-a")
         answer = gemma4("status", "v6e4", "--json")
         assert (answer.code, answer.data["next"]) == (1, "pulumi up -s v6e4")
-        assert "is paused, and blue is still there and paid for" in answer.data["summary"]
+        assert "is paused, and blue-a is still there and paid for" in answer.data["summary"]
 
     def test_without_a_gateway_cannot_be_asked_by_anybody(self, v6e4: OperatedStack, gemma4: Command) -> None:
-        for name in ("blue", "green"):
+        for name in ("blue-a", "green-a"):
             grant(v6e4, name)
         v6e4.google.run.resources.clear()
         answer = gemma4("status", "v6e4", "--json")
@@ -320,10 +320,10 @@ class TestSlices:
         assert "has no gateway" in answer.data["summary"]
 
     def test_have_cost_their_running_time_since_the_last_up(self, v6e4: OperatedStack, gemma4: Command) -> None:
-        for name in ("blue", "green"):
+        for name in ("blue-a", "green-a"):
             grant(v6e4, name)
-        v6e4.google.tpu.nodes[node_name(v6e4, "blue")]["createTime"] = moment(time.time() - 1800)
-        v6e4.google.tpu.nodes[node_name(v6e4, "green")]["createTime"] = moment(time.time() - 900)
+        v6e4.google.tpu.nodes[node_name(v6e4, "blue-a")]["createTime"] = moment(time.time() - 1800)
+        v6e4.google.tpu.nodes[node_name(v6e4, "green-a")]["createTime"] = moment(time.time() - 900)
         cost = gemma4("status", "v6e4", "--json").data["cost"]
         expected = v6e4.plan.cost.usd_per_hour * 0.75
         assert cost["usdLeast"] == pytest.approx(expected, rel=0.02)

@@ -28,7 +28,7 @@ from tests.projects import assert_has_its_form
 
 ZONE = "us-east5-a"
 QUOTA = "TPUV6EPreemptiblePerProjectPerZoneForTPUAPI"
-BLUE = "gemma4-v6e4-blue"
+BLUE, BLUE_B = "gemma4-v6e4-blue-a", "gemma4-v6e4-blue-b"
 
 
 @pytest.fixture
@@ -450,15 +450,15 @@ resource.labels.node_id="{BLUE}"'
         assert "gemma4 renew v6e4" in statuses(fake)[0].next
 
     def test_a_slice_that_is_renewed_is_shown_beside_the_next_one(self, fake: FakeGoogle) -> None:
-        queue(fake, f"{BLUE}-a", state="ACTIVE")
-        queue(fake, f"{BLUE}-b")
-        report(fake, name=f"{BLUE}-a")
+        queue(fake, BLUE, state="ACTIVE")
+        queue(fake, BLUE_B)
+        report(fake, name=BLUE)
         old, new = statuses(fake)
         assert (old.host, old.name, old.serving, old.next) == ("blue-a", "blue", True, "nothing: it serves")
         assert (new.host, new.follows, new.serving) == ("blue-b", "blue-a", False)
         assert new.next == "it waits for capacity, to follow blue-a, which serves on"
-        fake.tpu.advance(f"{BLUE}-b", to="ACTIVE")
-        report(fake, name=f"{BLUE}-b")
+        fake.tpu.advance(BLUE_B, to="ACTIVE")
+        report(fake, name=BLUE_B)
         old, new = statuses(fake)
         assert "pulumi up drains this one and gives it back" in old.next
         assert (new.serving, new.next) == (True, "nothing: it serves")

@@ -17,7 +17,6 @@ from infra.google.tpu_zone import TpuZone
 from infra.ops.running.member_addresses import MemberAddresses
 from infra.ops.tpu.next_step import with_next_step
 from infra.ops.tpu.slice_status import SERVING, SliceStatus, SupervisorReport
-from infra.planning.gateway.members import TURNS
 from infra.planning.plan import Plan
 from infra.planning.platforms.tpu.slices import SlicesPlan
 from infra.planning.units import read_duration
@@ -42,8 +41,8 @@ def slice_statuses(
 
 
 def slice_ids(plan: Plan, name: str) -> tuple[str, ...]:
-    """Return the ids that a slice of that name may have: of its turns, and without a turn, as it was before there were any."""
-    return tuple(plan.names.member(host) for host in (name, *(f"{name}-{turn}" for turn in TURNS)))
+    """Return the ids that a slice of that name may have, one a turn."""
+    return tuple(plan.names.member(host) for host in plan.deployment.hosts(name))
 
 
 def _missing(plan: Plan, name: str) -> SliceStatus:

@@ -124,7 +124,7 @@ def _gateway_fault(gateway: ServiceRow | None, plan: Plan) -> tuple[str, str] | 
 
 def _paused(statuses: list[SliceStatus], plan: Plan) -> tuple[str, str] | None:
     """Return the end of the sentence about a stack that is paused, and what to do; None about any other."""
-    left = [one.name for one in statuses if one.queue != "none"]
+    left = [one.host for one in statuses if one.queue != "none"]
     if not plan.paused:
         return None
     if left:
@@ -199,7 +199,7 @@ def _slice_usage(session: GoogleSession, plan: Plan, since: float, until: float)
     except GoogleError as error:
         yield Usage.unknown("slices", str(error))
         return
-    turn = f"(-[{''.join(TURNS)}])?"
+    turn = f"-[{''.join(TURNS)}]"
     own = re.compile(rf"{re.escape(prefix)}[a-z][a-z0-9]*{turn}")  # another stack's name may begin as this one's
     names = sorted(recorded.keys() | {name for name in sampled if own.fullmatch(name)})
     if not plan.paused:
