@@ -1,7 +1,8 @@
 """Components: one noun each, built from a Plan. They decide nothing.
 
-shared/ is what every platform builds from. cloud_run/ and tpu/ are one platform each: infra/stack.py calls their deploy.py.
-In `gpu_service`, `tpu_slice` and `gateway` stands what serves and what is called.
+shared/ is what every platform builds from. cloud_run/, tpu/ and compute_engine/ are one platform each: infra/stack.py calls
+their deploy.py.
+In `gpu_service`, `tpu_slice`, `managed_machine` and `gateway` stands what serves and what is called.
 
 pulumi_gcp loads a module at the first look into it, and while that goes on another thread finds the module empty.
 Pulumi resolves resources in several threads, so whatever the components use is looked into here, by one.

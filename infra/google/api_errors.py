@@ -24,6 +24,7 @@ NO_ANSWER = frozenset({NO_ADDRESS, NOT_SENT, "UNREACHABLE"})
 ROLES = {
     "artifactregistry.": "roles/artifactregistry.reader",
     "cloudquotas.": "roles/cloudquotas.viewer",
+    "compute.instance": "roles/compute.instanceAdmin.v1",
     "compute.": "roles/compute.networkAdmin",
     "iam.serviceaccounts.actas": "roles/iam.serviceAccountUser",
     "iam.serviceaccounts.getaccesstoken": "roles/iam.serviceAccountTokenCreator",

@@ -72,7 +72,7 @@ class ComputeInstance:
 
 @dataclass(frozen=True)
 class GroupMember:
-    """What a managed group says of one of its machines. `zone` is blank until the group has chosen one."""
+    """What a managed group says of one of its machines. It may name a `zone` before there is a machine."""
 
     name: str
     zone: str

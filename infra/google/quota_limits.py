@@ -9,8 +9,12 @@ from infra.google.gcp_settings import Api
 from infra.google.session import GoogleSession
 
 
-def quota_limits(session: GoogleSession, service: str, quota: str) -> Mapping[str, int] | None:
+def quota_limits(
+    session: GoogleSession, service: str, quota: str, dimensions: Mapping[str, str] | None = None
+) -> Mapping[str, int] | None:
     """Return a quota's limit by zone or region; -1 means unlimited. None where the service has no such quota.
+
+    `dimensions` choose among the parts that a quota has beside its place, such as families of GPUs.
 
     Raises GoogleError when it cannot be read: that needs a role (roles/cloudquotas.viewer) that most calls do not need.
     """
@@ -23,8 +27,10 @@ def quota_limits(session: GoogleSession, service: str, quota: str) -> Mapping[st
         raise
     found: dict[str, int] = {}
     for one in sorted(info.get("dimensionsInfos", ()), key=lambda one: len(one.get("dimensions", {}))):
-        dimensions = one.get("dimensions", {})
-        own = dimensions.get("zone") or dimensions.get("region")
+        has = one.get("dimensions", {})
+        if any(has.get(key, value) != value for key, value in (dimensions or {}).items()):
+            continue
+        own = has.get("zone") or has.get("region")
         # An entry for one place overrides a general one, as it comes later.
         for place in [own] if own else one.get("applicableLocations", ()):
             found[place] = int(one.get("details", {}).get("value", 0))

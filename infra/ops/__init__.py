@@ -14,6 +14,7 @@ Rooms that answer:
 `changing/`      pause, resume, rollback
 `evaluations/`   evaluate
 `tpu/`           tpu status, tpu ended, zones; and what only slices need of `running/`
+`compute_engine/`  what only machines of Compute Engine need of `running/` and `diagnosing/`
 
 Rooms that help one command:
 `benchmarking/`  bench run: finds the grid, measures it and shows it

@@ -6,8 +6,8 @@
 
 The checks: `project_checks` (credentials, project, billing, APIs), `permission_checks` with the table in
 `required_permissions`, `organization_checks`, `granted_quotas`, `image_checks`, `weight_checks`, `free_names`,
-`pulumi_checks`; a folder for each platform (`cloud_run/`, `tpu/`) with those that only it needs; `all_checks` lists them for a
-plan.
+`pulumi_checks`; a folder for each platform (`cloud_run/`, `tpu/`, `compute_engine/`) with those that only it needs;
+`all_checks` lists them for a plan.
 
 `before_up`             the few that `pulumi up` asks by itself
 """

@@ -77,6 +77,24 @@ NAMED: Mapping[str, Named] = {
         "name",
         "gcloud compute firewall-rules delete {name} --project {project}",
     ),
+    "gcp:compute/address:Address": Named(
+        Api.COMPUTE,
+        "projects/{project}/regions/{region}/addresses/{name}",
+        "name",
+        "gcloud compute addresses delete {name} --region {region} --project {project}",
+    ),
+    "gcp:compute/healthCheck:HealthCheck": Named(
+        Api.COMPUTE,
+        "projects/{project}/global/healthChecks/{name}",
+        "name",
+        "gcloud compute health-checks delete {name} --project {project}",
+    ),
+    "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager": Named(
+        Api.COMPUTE,
+        "projects/{project}/regions/{region}/instanceGroupManagers/{name}",
+        "name",
+        "gcloud compute instance-groups managed delete {name} --region {region} --project {project}",
+    ),
     _BUCKET: Named(Api.STORAGE, "b/{name}", "name", "gcloud storage rm -r gs://{name}"),
 }
 """By type of resource. Types without a name of their own, such as grants, are not here."""

@@ -15,6 +15,8 @@ from infra.preflight.preflight_check import PreflightCheck, PreflightResult, fai
 from infra.preflight.subject import Subject
 
 _NETWORK = "gcp:compute/network:Network"
+EVERYWHERE = "global"
+"""The place of a quota that counts the whole project."""
 _SHORT = {"GPU": "gpu", "GiB": "memory", "vCPU": "cpu", "chips": "chips"}
 
 
@@ -93,7 +95,7 @@ def check_networks(subject: Subject) -> PreflightResult:
 def _check(subject: Subject, need: QuotaNeed, terms: QuotaTerms) -> PreflightResult:
     quota, page = need.quota, _page(subject, need.quota.service)
     try:
-        limits = quota_limits(subject.session, quota.service, quota.id)
+        limits = quota_limits(subject.session, quota.service, quota.id, quota.dimensions)
     except GoogleError as error:
         if error.reason != "PERMISSION_DENIED":
             raise
@@ -137,6 +139,8 @@ def _name(need: QuotaNeed, needs: Sequence[QuotaNeed]) -> str:
     short = _SHORT[need.quota.unit]
     if sum(one.quota.unit == need.quota.unit for one in needs) == 1:
         return short
+    if need.place == EVERYWHERE:
+        return f"{short}-project"
     return f"{short}-{'zone' if 'PerZone' in need.quota.id else 'region'}"
 
 

@@ -52,6 +52,35 @@ PERMISSIONS: Mapping[str, tuple[str, ...]] = {
         "compute.globalOperations.get",
     ),
     "gcp:compute/router:Router": _of("compute.routers", *_LIFE),
+    "gcp:compute/address:Address": (
+        *_of("compute.addresses", "createInternal", "deleteInternal", "get", "setLabels", "use"),
+        "compute.subnetworks.use",
+        "compute.regionOperations.get",
+    ),
+    "gcp:compute/healthCheck:HealthCheck": (
+        *_of("compute.healthChecks", *_LIFE, "useReadOnly"),
+        "compute.globalOperations.get",
+    ),
+    "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate": (
+        *_of("compute.instanceTemplates", "create", "delete", "get", "useReadOnly"),
+        "compute.images.useReadOnly",
+        "compute.regionOperations.get",
+        _ACT_AS,
+    ),
+    # A group's service agent makes the machines, but who asks for them must be allowed to make one.
+    "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager": (
+        *_of("compute.instanceGroupManagers", *_LIFE),
+        "compute.instances.create",
+        "compute.instanceTemplates.useReadOnly",
+        "compute.regionOperations.get",
+    ),
+    "gcp:compute/regionPerInstanceConfig:RegionPerInstanceConfig": (
+        *_of("compute.instanceGroupManagers", "get", "update"),
+        *_of("compute.instances", "create", "delete", "setMetadata"),
+        *_of("compute.disks", "create", "delete"),
+        "compute.addresses.use",
+        "compute.subnetworks.use",
+    ),
     "gcp:compute/routerNat:RouterNat": _of("compute.routers", "get", "update"),
     "gcp:cloudrunv2/service:Service": (*_of("run.services", *_LIFE), "run.operations.get", _ACT_AS),
     "gcp:cloudrunv2/serviceIamMember:ServiceIamMember": _of("run.services", *_POLICY),
@@ -95,11 +124,18 @@ PERMISSIONS: Mapping[str, tuple[str, ...]] = {
 }
 """By the type that the program registers. A component needs nothing by itself."""
 
+_MACHINES = tuple(
+    f"compute.{noun}." for noun in ("disks", "images", "instanceGroupManagers", "instanceTemplates", "instances")
+)
+"""What makes machines, and needs another role than networks."""
+
+_SPEC = "pulumi-python:dynamic/gemma4:ServingSpec"
 _JOB = "pulumi-python:dynamic/gemma4:WeightsCopy"
 
 ROLES: Mapping[str, str] = {
     "artifactregistry.": "roles/artifactregistry.admin",
     "compute.firewalls.": "roles/compute.securityAdmin",
+    **dict.fromkeys(_MACHINES, "roles/compute.instanceAdmin.v1"),
     "compute.": "roles/compute.networkAdmin",
     "dns.": "roles/dns.admin",
     "iam.roles.": "roles/iam.roleAdmin",
@@ -126,6 +162,8 @@ def permissions_for(resources: Iterable[ResourceRow]) -> dict[str, tuple[str, ..
         for permission in PERMISSIONS.get(row.type, ()):
             if row.type == _JOB and not row.inputs.get("job") and permission.startswith("run."):
                 continue  # a folder that is filled is only checked
+            if row.type == _SPEC and row.inputs.get("product") == "compute" and permission.startswith("tpu."):
+                continue  # what changes a machine of Compute Engine stands with its group
             needs.setdefault(permission, set()).add(short_type(row.type))
     return {permission: tuple(sorted(types)) for permission, types in sorted(needs.items())}
 

@@ -21,10 +21,12 @@ from pulumi.runtime import mocks
 from infra.catalog import Lock, catalog
 from infra.components.shared.private_service import mark_of
 from infra.ops.program import REDACTED, Registration, Run, run_program
+from infra.planning.gateway.members import READY_PORT
 from infra.planning.names import names_of
 from infra.planning.plan import Plan
 from infra.planning.planner import make_plan
 from infra.planning.platforms.cloud_run.instances import InstancesPlan
+from infra.planning.server.command import PORT
 from infra.planning.settings.stackfile import read_stack, stack_names
 from infra.providers.serving_check import expectation
 from infra.serving.planned_expectation import planned_expectation
@@ -39,6 +41,8 @@ BUILT = [plan.stack for plan in PLANS if plan.accelerator.deployable]
 TOKEN = "hf_" + "Zz9Y" * 8
 CLOUD_NAMES = ("name", "accountId", "repositoryId", "secretId", "queued_id", "node_id")
 EVERYBODY = ("allUsers", "allAuthenticatedUsers")
+SERVER_PORTS = {str(PORT + number) for number in range(8)}
+"""Of as many servers as a machine can run."""
 EXPECTED_OF_A_CHECK = {
     "audio",
     "image",
@@ -192,9 +196,12 @@ class TestEveryResource:
                 ranges = item.inputs.get("sourceRanges")
                 assert ranges, f"{item.name} has no source range: everybody"
                 assert not {"0.0.0.0/0", "::/0"} & set(ranges), item.name
-                assert item.inputs["allows"] == [{"protocol": "tcp", "ports": ["8000", "8090"]}], (
-                    f"{item.name} lets more in"
-                )
+                (allowed,) = item.inputs["allows"]
+                assert allowed["protocol"] == "tcp", item.name
+                (gateway,) = [one for one in of_type(run(name, preview), ":Subnetwork") if one.name == "network-subnet"]
+                own = [gateway.inputs["ipCidrRange"]]
+                known = {*SERVER_PORTS, str(READY_PORT)} if ranges == own else {str(READY_PORT)}
+                assert set(allowed["ports"]) <= known, f"{item.name} lets more in"
             if item.type.endswith("storage/bucket:Bucket"):
                 assert item.inputs["publicAccessPrevention"] == "enforced"
                 assert item.inputs["uniformBucketLevelAccess"] is True
@@ -349,7 +356,8 @@ class TestNewGrants:
 
         names = names_of(name, PROJECT, None)
         jobs = [("stager", item) for item in of_type(ran, "cloudrunv2/job:Job")]
-        servers = of_type(ran, ":TpuQueuedResource") or of_type(ran, "cloudrunv2/service:Service")
+        machines = of_type(ran, ":TpuQueuedResource") or of_type(ran, ":RegionPerInstanceConfig")
+        servers = machines or of_type(ran, "cloudrunv2/service:Service")
         users = jobs + [("server" if ":Service" in item.type else "slices", item) for item in servers]
         assert users
         for role, user in users:
@@ -357,7 +365,7 @@ class TestNewGrants:
             account = names.stager if role == "stager" else names.prefix
             email = f"serviceAccount:{names.email(account)}"
             own = {item.urn for item in children(ran) if item.inputs.get("member") == email}
-            given = {urn for wait in waits if wait.name.endswith(role) for urn in wait.depends_on}
+            given = {urn for wait in waits if wait.name.endswith((role, "members")) for urn in wait.depends_on}
             assert any(wait.name.endswith(role) for wait in waits), user.name
             assert own - {urn for urn in own if "weights-reader" in urn and role == "slices"} <= given
 
@@ -473,7 +481,6 @@ class TestARefusal:
     @pytest.mark.parametrize(
         ("name", "settings", "said"),
         [
-            ("g4x2", {}, "accelerator: 2x NVIDIA RTX PRO 6000 on Compute Engine can be planned but not deployed yet."),
             ("l4", {"region": "europe-north1"}, "region: europe-north1 is not known to offer 1x NVIDIA L4"),
             ("l4", {"regoin": "us-east4"}, "regoin: no such setting. It would have no effect. Did you mean region?"),
             ("v6e4", {"tpu": {"maxRunDuration": "8d"}}, "tpu.maxRunDuration: 8d is outside what flex-start takes"),

@@ -25,7 +25,12 @@ from tests.fakes.google import FakeGoogle
 from tests.fakes.google.client import session
 from tests.fakes.vllm import FakeVllm
 
-MACHINES = {"l4": ("gemma-4-e4b-it", "l4"), "v6e4": ("gemma-4-26b-a4b-it", "v6e-4")}
+MACHINES = {
+    "l4": ("gemma-4-e4b-it", "l4"),
+    "v6e4": ("gemma-4-26b-a4b-it", "v6e-4"),
+    "g4x2": ("gemma-4-31b-it", "g4-2"),
+    "g4x8": ("gemma-4-31b-it", "g4-8"),
+}
 """Model and accelerator by the stack's name."""
 UPDATED = "2026-11-20T10:11:12Z"
 RESULT = {

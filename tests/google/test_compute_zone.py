@@ -110,7 +110,7 @@ class TestAMemberOfAGroup:
         make_group(google, {}, zones=(ZONE, OTHER_ZONE))
         waiting = MachineGroup(google, REGION, MACHINE).member(MACHINE)
         assert waiting is not None
-        assert (waiting.zone, waiting.action) == ("", "CREATING")
+        assert (waiting.status, waiting.action) == ("", "CREATING")
         assert NO_STOCK["code"] in waiting.error
         fake.compute.restock(OTHER_ZONE)
         there = MachineGroup(google, REGION, MACHINE).member(MACHINE)

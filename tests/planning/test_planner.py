@@ -595,7 +595,7 @@ class TestEachPlatformHasItsOwn:
 
     def test_a_machine_is_planned_in_its_region(self) -> None:
         one = plan(G4)
-        assert (one.region, one.accelerator.deployable) == ("us-central1", False)
+        assert (one.region, one.accelerator.deployable) == ("us-central1", True)
 
     def test_time_outs_cover_the_start(self) -> None:
         for name in stack_names(ROOT):

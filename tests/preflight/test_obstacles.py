@@ -15,6 +15,7 @@ from infra.preflight.tpu.slice_preflight import platform_checks
 from tests.fakes.google.client import session
 from tests.fakes.google.queued_slice import queue_slice
 from tests.fakes.google.wire import permission_denied
+from tests.fakes.managed_group import make_group
 from tests.preflight.conftest import Made
 from tests.preflight.ready_project import ReadyProject
 
@@ -369,6 +370,37 @@ def queued_resource_of_that_name(project: ReadyProject, tools: set[str]) -> None
     queue(project, "gemma4-v6e4-blue-b", ZONE, "ACTIVE", app="another")
 
 
+@obstacle("g4x2", "machine", "us-central1-b does not list g4-standard-96", "gemma4 zones g4x2")
+def zone_without_the_gpus(project: ReadyProject, tools: set[str]) -> None:
+    project.google.compute.offers = {"us-central1-b": ["g4-standard-48"]}
+
+
+@obstacle(
+    "g4x2", "system-image", "there is no image projects/cos-cloud", "gcloud compute images list --project cos-cloud"
+)
+def system_image_that_is_gone(project: ReadyProject, tools: set[str]) -> None:
+    project.google.compute.images = {"another"}
+
+
+@obstacle(
+    "g4x2", "machine-names", "gemma4-g4x2-blue is in us-central1-b and is not", "instances delete gemma4-g4x2-blue"
+)
+def machine_of_that_name(project: ReadyProject, tools: set[str]) -> None:
+    make_group(session(project.google), {}, labels={"app": "gemma4", "stack": "another"}, name="gemma4-g4x2-blue")
+
+
+@obstacle("g4x2", "quota-gpu-region", "2 GPU needed, 1 GPU in us-central1", "gemma4 zones g4x2")
+def gpus_of_the_region(project: ReadyProject, tools: set[str]) -> None:
+    limits = project.planned().plan.quotas[0]
+    project.google.cloudquotas.set_quota(limits.quota.service, limits.quota.id, "us-central1", 1)
+
+
+@obstacle("g4x2", "quota-gpu-project", "2 GPU needed, 0 GPU in global", "ask for 2")
+def gpus_of_the_project(project: ReadyProject, tools: set[str]) -> None:
+    limits = project.planned().plan.quotas[1]
+    project.google.cloudquotas.set_quota(limits.quota.service, limits.quota.id, "global", 0)
+
+
 @obstacle("l4", "pulumi", "no Pulumi CLI on the PATH", "pulumi.com")
 def no_pulumi(project: ReadyProject, tools: set[str]) -> None:
     project.pulumi = PulumiState(resources=None, problem="there is no CLI", plugins=())
@@ -408,7 +440,7 @@ def test_an_obstacle_is_named_with_its_remedy_and_nothing_else_is(made: Made, to
     assert project.changes() == []
 
 
-@pytest.mark.parametrize("stack", ["l4", "rtx6000", "v6e4"])
+@pytest.mark.parametrize("stack", ["l4", "rtx6000", "v6e4", "g4x2", "g4x8"])
 def test_a_project_without_obstacles_is_green_and_nothing_is_created(made: Made, stack: str) -> None:
     project = made(stack)
     results = project.results()
@@ -432,7 +464,7 @@ def test_a_quota_that_holds_the_stack_and_no_renewal_is_named_and_stops_nothing(
 
 
 def test_there_are_enough_obstacles_and_every_check_that_can_fail_has_one(made: Made) -> None:
-    checks = {name for stack in ("l4", "v6e4") for name in made(stack).results()}
+    checks = {name for stack in ("l4", "v6e4", "g4x2") for name in made(stack).results()}
     never = {"org-members", "plugin", "quota-renewal"}
     """The first is never more than unknown, the others have tests of their own."""
     assert len(OBSTACLES) >= 20

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import runpy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,20 +28,30 @@ STOP_SPARE_S = 15
 """What a container gets beyond vLLM's own time for finishing requests before it is killed."""
 
 
+ONE_SERVER: Sequence[Mapping[str, Any]] = ({"suffix": "", "port": PORT, "devices": []},)
+"""The servers of a machine with one, which has all chips or GPUs."""
+
+
 def machine_metadata(
-    plan: Plan, image: pulumi.Output[str], token_secret: pulumi.Output[str] | None
+    plan: Plan,
+    image: pulumi.Output[str],
+    token_secret: pulumi.Output[str] | None,
+    *,
+    accelerator: str = "tpu",
+    servers: Sequence[Mapping[str, Any]] = ONE_SERVER,
 ) -> Mapping[str, pulumi.Input[str]]:
-    """Return the attributes by name. The specification is an output where the image's digest or the secret's name is one.
+    """Return the attributes by name, for a machine with that `accelerator`, tpu or gpu. The specification is an output where
+    the image's digest or the secret's name is one.
 
     containers/archive.py packs the supervisor. It is run rather than imported: containers/ is not part of this package.
     """
     secret: pulumi.Output[str | None] = pulumi.Output.from_input(None) if token_secret is None else token_secret
     archive = runpy.run_path(str(ARCHIVE))
     return {
-        STARTUP: archive["startup_script"](),
+        STARTUP: archive["startup_script"](accelerator),
         SUPERVISOR: archive["in_base64"](archive["supervisor"]()),
         SPEC: pulumi.Output.all(image, secret).apply(
-            lambda known: serving_spec(plan, image=known[0], token_secret=known[1])
+            lambda known: serving_spec(plan, image=known[0], token_secret=known[1], servers=servers)
         ),
     }
 
@@ -55,9 +65,12 @@ def with_log(
     return {**metadata, LOG: json.dumps(place)}
 
 
-def serving_spec(plan: Plan, *, image: str, token_secret: str | None) -> str:
+def serving_spec(
+    plan: Plan, *, image: str, token_secret: str | None, servers: Sequence[Mapping[str, Any]] = ONE_SERVER
+) -> str:
     """Return the specification of a plan. `image` is the reference that the machine pulls, by digest where it was built here;
-    `token_secret` is the full name of the secret with the Hugging Face token, None where the weights are in a bucket.
+    `token_secret` is the full name of the secret with the Hugging Face token, None where the weights are in a bucket;
+    `servers` are those of one machine, each with the end of its name, its port and the numbers of its devices.
     """
     name, argv, folder = parse_image_name(image), plan.command.argv, plan.server.hosting.weights_folder
     staged = () if plan.settings.weights.from_hub else plan.weights
@@ -76,7 +89,7 @@ def serving_spec(plan: Plan, *, image: str, token_secret: str | None) -> str:
             for one in staged
         ],
         "hfTokenSecret": token_secret,
-        "servers": [{"suffix": "", "port": PORT, "devices": []}],
+        "servers": [dict(one) for one in servers],
         "readyTimeoutSeconds": plan.ready_timeout_s,
         "drainSeconds": shutdown_s + STOP_SPARE_S,
     }

@@ -72,6 +72,26 @@ class SliceNowRow(Data):
     next: str = Field(description="what to do")
 
 
+class MachineNowRow(Data):
+    """A machine of Compute Engine, with one server or several."""
+
+    name: str = Field(description="as in `machine.names`")
+    group: str = Field(description="what its managed group does about it; empty where there is no group")
+    error: str = Field(description="why the group could not make it, the last time that it tried")
+    status: str = Field(description="Google's word for the machine; empty without one")
+    zone: str = Field(description="where the group has put it")
+    machine_type: str = Field(description="its shape, one of `machine.shapes`")
+    health: str = Field(description="what Google's check of the supervisor says, after which the group makes it anew")
+    stage: str = Field(description="of the supervisor there; empty: nothing heard")
+    running: str = Field(description="hash of the specification that runs")
+    servers: dict[str, str] = Field(description="stage of each server by its container's name; empty: nothing heard")
+    age_s: Number | None = Field(description="since the machine was made, which a repair does anew")
+    ends_at: str = Field(description="moment when it ends; empty where it does not")
+    left_s: Number | None = Field(description="until then")
+    serving: bool = Field(description="whether all its servers serve what is planned")
+    next: str = Field(description="what to do")
+
+
 class ServerSaysRow(Data):
     """What a server at a URL says of itself."""
 
@@ -104,6 +124,7 @@ class Status(JsonAnswer):
     deployed_spec: str = Field(description="hash of the one that is served; empty where it is not known")
     service: ServiceRow | None = Field(description="null without one, or where it cannot be asked")
     slices: list[SliceNowRow] = Field(description="TPU slices that the file names")
+    machines: list[MachineNowRow] = Field(description="machines of Compute Engine that the file names")
     orphans: list[OrphanRow] = Field(description="what else carries the stack's labels, and is paid for")
     server: ServerSaysRow | None = Field(description="with --url only: a stack's server is not asked, lest it wakes")
     checks: list[CheckRow] = Field(description="the last check of each server; empty where nothing is deployed")

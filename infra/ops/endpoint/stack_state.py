@@ -40,7 +40,7 @@ class CheckRecord:
 
 @dataclass(frozen=True)
 class SpecRecord:
-    """What a TPU slice is told to serve, as the state has it: attributes of its machine by name."""
+    """What a machine is told to serve, as the state has it: its attributes by name."""
 
     node_id: str
     zone: str
@@ -48,6 +48,10 @@ class SpecRecord:
     """As deployed."""
     previous: Mapping[str, str]
     """Those that the last change replaced, with their values before it; empty where nothing is kept."""
+    product: str
+    """Whose machine it is, as `ServingSpecArgs` has it."""
+    group: str
+    """Its managed group; empty where it has none."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ class StackState:
     updated_at: str
     """Moment when the state was last written, RFC 3339; empty where it has none."""
     specs: tuple[SpecRecord, ...] = ()
-    """One of each TPU slice."""
+    """One of each machine."""
     requests: tuple[RequestRecord, ...] = ()
     """One of each machine that Google ends; while one is renewed two."""
 
@@ -112,7 +116,14 @@ def state_in(exported: Mapping[str, Any]) -> StackState:
         if _CHECK in resource.get("type", "") and (outputs := resource.get("outputs") or {}).get("result")
     )
     specs = tuple(
-        SpecRecord(held["node_id"], held["zone"], held["metadata"], held.get("previous") or {})
+        SpecRecord(
+            held["node_id"],
+            held["zone"],
+            held["metadata"],
+            held.get("previous") or {},
+            held.get("product") or "",
+            held.get("group") or "",
+        )
         for resource in resources
         if _SPEC in resource.get("type", "") and (held := resource.get("outputs") or {}).get("metadata")
     )

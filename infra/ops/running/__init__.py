@@ -5,6 +5,7 @@
 `machine_term`         a machine that Google may end: how far it is, and until when
 `member_addresses`     which machines the stack's gateway finds by their names
 `running_now`          what a platform found, and whether it serves as planned
+`gateway_now`          the gateway before machines: whether it lets requests through, and what it has cost
 `service_now`          a Cloud Run service as it is now: a GPU service, or the gateway before TPU slices
 `usage`                for how long something ran, and what that costs at list prices
 """

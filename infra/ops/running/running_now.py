@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rich.console import RenderableType
 
 from infra.ops.answers.slice_answers import OrphanRow
-from infra.ops.answers.status_answers import ServiceRow, SliceNowRow
+from infra.ops.answers.status_answers import MachineNowRow, ServiceRow, SliceNowRow
 
 
 @dataclass(frozen=True)
@@ -29,3 +29,4 @@ class RunningNow:
     """What could not be asked, and why."""
     remarks: tuple[str, ...] = ()
     """What is no fault and should be known."""
+    machines: tuple[MachineNowRow, ...] = ()

@@ -6,7 +6,6 @@
 `slice_look`       what `gemma4 diagnose` finds of the slices
 `status_lines`     the status in lines for a terminal
 `slice_operations`  what runs of slices and gateway now, and for how long, as `gemma4 status` and `cost` ask it
-`earlier_spec`     the way back to the specification before
 `orphans`          slices with a stack's labels that its file no longer names
 `ended_requests`   queued resources that have ended and still hold quota, and their deletion
 `queue_listing`    the queued resources of all zones

@@ -13,7 +13,8 @@ from infra.google.session import GoogleSession
 from infra.google.times import read_moment, timestamp_s
 from infra.google.tpu_types import QueueState
 from infra.ops.answers.slice_answers import OrphanRow
-from infra.ops.answers.status_answers import ServiceRow, SliceNowRow
+from infra.ops.answers.status_answers import SliceNowRow
+from infra.ops.running.gateway_now import gateway_fault, gateway_usage
 from infra.ops.running.machine_term import MachineTerm, Phase
 from infra.ops.running.member_addresses import member_addresses
 from infra.ops.running.platform_operations import PlatformOperations
@@ -24,15 +25,11 @@ from infra.ops.tpu.orphans import Orphans, find_orphans
 from infra.ops.tpu.read_slices import slice_ids, slice_statuses
 from infra.ops.tpu.slice_status import SliceStatus
 from infra.ops.tpu.status_lines import orphan_lines
-from infra.planning.cost.price_lines import price_line
 from infra.planning.gateway.members import TURNS
 from infra.planning.plan import Plan
 from infra.planning.platforms.tpu.slices import SlicesPlan
 from infra.planning.report.tables import labelled
 from infra.planning.units import counted, read_duration
-
-_ACTIVE_ONLY = 0.95
-"""Billable time below this share of the time for which an instance was kept cannot hold its idle time."""
 
 
 class SliceOperations(PlatformOperations):
@@ -49,7 +46,7 @@ class SliceOperations(PlatformOperations):
             return RunningNow(None, "is not known to serve: the TPU API cannot be asked", gaps=(str(error),))
         try:
             gateway = read_service(session, plan.names.prefix, plan.region, gaps)
-            fault = _gateway_fault(gateway, plan)
+            fault = gateway_fault(gateway, plan)
         except GoogleError as error:
             fault = None
             gaps.append(f"the gateway: {error}")
@@ -73,7 +70,7 @@ class SliceOperations(PlatformOperations):
 
     def usage(self, session: GoogleSession, plan: Plan, *, since: float, until: float) -> Iterator[Usage]:
         yield from _slice_usage(session, plan, since, until)
-        yield _gateway_usage(session, plan, since, until)
+        yield gateway_usage(session, plan, _slices(plan).gateway, since=since, until=until)
         if copy := copy_usage(session, plan, since=since, until=until):
             yield copy
 
@@ -113,15 +110,6 @@ def _slices(plan: Plan) -> SlicesPlan:
     return slices
 
 
-def _gateway_fault(gateway: ServiceRow | None, plan: Plan) -> tuple[str, str] | None:
-    """Return why the gateway does not let requests through, and what to type; None where it does."""
-    if gateway is None:
-        return "has no gateway, so nobody can ask it", f"pulumi up -s {plan.stack}"
-    if gateway.ready and not gateway.failed_revision:
-        return None
-    return "has a gateway whose newest revision is not ready", f"gemma4 diagnose {plan.stack}"
-
-
 def _paused(statuses: list[SliceStatus], plan: Plan) -> tuple[str, str] | None:
     """Return the end of the sentence about a stack that is paused, and what to do; None about any other."""
     left = [one.host for one in statuses if one.queue != "none"]
@@ -133,14 +121,14 @@ def _paused(statuses: list[SliceStatus], plan: Plan) -> tuple[str, str] | None:
     return "is paused: no slice is asked for, and the address answers 503", f"gemma4 resume {plan.stack}"
 
 
-def _judged(statuses: list[SliceStatus], gateway_fault: tuple[str, str] | None) -> tuple[str, str]:
+def _judged(statuses: list[SliceStatus], no_gateway: tuple[str, str] | None) -> tuple[str, str]:
     """Return the end of the sentence about the stack, and what to do."""
     names, missing = {one.name for one in statuses}, not_serving(statuses)
     if missing:
         share = f"{len(names) - len({one.name for one in missing})} of {counted(len(names), 'slice')}"
         return f"does not serve as planned: {share} does", f"{missing[0].host}: {missing[0].next}"
-    if gateway_fault:
-        return gateway_fault
+    if no_gateway:
+        return no_gateway
     ahead = next((f"{one.host}: {one.next}" for one in statuses if not one.next.startswith("nothing")), "")
     return f"serves as planned with {counted(len(names), 'slice')}", ahead
 
@@ -213,37 +201,3 @@ def _slice_usage(session: GoogleSession, plan: Plan, since: float, until: float)
             yield Usage.unknown(what, trouble or NO_RECORD)
         else:
             yield Usage.at(what, seconds, plan.cost.usd_per_hour, note)
-
-
-def _gateway_usage(session: GoogleSession, plan: Plan, since: float, until: float) -> Usage:
-    """Return the usage of the gateway's kept instance: at the price of idle time, and dearer while it forwards requests.
-
-    Whether billable time holds the idle time of a kept instance is not documented. Less of it than the instance was kept
-    cannot, so it is then the busy time; else the busy time lies between none and all of it.
-    """
-    gateway, facts, what = _slices(plan).gateway, catalog(), "gateway"
-    try:
-        row = read_service(session, plan.names.prefix, plan.region, [])
-        busy_s = Monitoring(session).service_seconds(plan.names.prefix, plan.region, since=since, until=until)
-    except GoogleError as error:
-        return Usage.unknown(what, str(error))
-    created = None if row is None else timestamp_s(row.created)
-    if row is None or created is None:
-        return Usage.unknown(what, "it is not deployed")
-    kept_s = max(0.0, until - max(since, created)) * row.min_instances
-    price = {
-        name: price_line(facts, what, quantity, sku, plan.region).usd
-        for name, quantity, sku in (
-            ("idle", gateway.cpu, "cloud-run-idle-vcpu"),
-            ("memory", gateway.memory_mib / 1024, "cloud-run-idle-memory"),
-            ("busy", gateway.cpu, "cloud-run-busy-vcpu"),
-        )
-    }
-    base = kept_s / 3600 * (price["idle"] + price["memory"])
-    dearer = price["busy"] - price["idle"]
-    if busy_s is None:
-        return Usage(what, kept_s, (base, base + kept_s / 3600 * dearer), "how much of it was busy is not known")
-    extra = min(busy_s, max(kept_s, 0.0) or busy_s) / 3600 * dearer
-    if busy_s < _ACTIVE_ONLY * kept_s:
-        return Usage(what, kept_s, (base + extra, base + extra))
-    return Usage(what, kept_s, (base, base + extra), "billable time may hold idle time: how much was busy is not known")

@@ -77,6 +77,8 @@ class Compute(Product):
     def change(self, request: Request, scope: str, collection: str, name: str) -> Any:
         found = self.known(f"{scope}/{collection}/{name}")
         apply_changes(found, request)
+        for empty in [key for key, value in found.items() if without_nulls(value) == {}]:
+            del found[empty]
         found["fingerprint"] = self.world.etag()
         return done(scope, self._operation_id(), found["selfLink"])
 
@@ -105,7 +107,7 @@ class Compute(Product):
             raise already_exists(full)
         self.resources[full] = {
             **DEFAULTS.get(collection, {}),
-            **{key: value for key, value in body.items() if value is not None},
+            **without_nulls(body),
             "kind": f"compute#{collection.removesuffix('es' if collection.endswith('sses') else 's')}",
             "id": str(self.world.serial() + 10**15),
             "creationTimestamp": self.world.now(),
@@ -121,6 +123,13 @@ class Compute(Product):
 
     def _operation_id(self) -> str:
         return f"operation-{self.world.serial()}"
+
+
+def without_nulls(value: Any) -> Any:
+    """As Google's JSON reads it: a field or an item without a value is not there. The provider sends such lists."""
+    if isinstance(value, dict):
+        return {key: without_nulls(one) for key, one in value.items() if one is not None}
+    return [without_nulls(one) for one in value if one is not None] if isinstance(value, list) else value
 
 
 def done(scope: str, operation: str, target: str) -> dict[str, Any]:

@@ -69,6 +69,8 @@ class ComputeMachines(Compute):
         answer = self._create(request, f"projects/{project}/regions/{region}", "instanceGroupManagers")
         full = f"projects/{project}/regions/{region}/instanceGroupManagers/{request.json()['name']}"
         found = self.resources[full]
+        for empty in [key for key, value in found.items() if value == {}]:
+            del found[empty]  # Google shows no part that says nothing, and the provider would take it for a change
         if found.get("updatePolicy", {}).get("instanceRedistributionType") != "NONE":
             del self.resources[full]
             raise ErrorAnswer(400, "Stateful regional groups need updatePolicy.instanceRedistributionType NONE.")
@@ -166,7 +168,10 @@ class ComputeMachines(Compute):
         member, project = self.members[full][name], full.split("/")[1]
         about = {"name": name, "preservedStateFromConfig": member["config"].get("preservedState", {})}
         if "zone" not in member:
-            return about | {"currentAction": "CREATING", "lastAttempt": {"errors": {"errors": [NO_STOCK]}}}
+            first = self.resources[full]["distributionPolicy"]["zones"][0]["zone"].rsplit("/", 1)[-1]
+            link = f"{ROOT}/projects/{project}/zones/{first}/instances/{name}"  # Google names it before it is there
+            errors = {"errors": {"errors": [NO_STOCK]}}
+            return about | {"instance": link, "currentAction": "CREATING", "lastAttempt": errors}
         path = f"projects/{project}/zones/{member['zone']}/instances/{name}"
         instance = self.resources[path]
         return about | {

@@ -12,7 +12,9 @@ import pytest
 from infra.google.gcp_settings import Api
 from infra.google.tpu_zone import TpuZone
 from infra.planning.server.hosting import SPEC
+from infra.providers.serving_spec import COMPUTE, ServingSpecProvider
 from tests.fakes.google.client import FakeTime, session
+from tests.fakes.managed_group import ZONE, attributes_of, make_group
 from tests.fakes.operated_stack import OperatedStack, operated_stack
 from tests.fakes.slice_stack import Clock, SliceStack
 from tests.projects import Capture, Command, command
@@ -156,7 +158,7 @@ class TestOnSlices:
         assert json.loads(on_machine(v6e4))["hash"] == NEW
 
     def test_one_that_is_not_kept_is_one_clean_error(self, v6e4: OperatedStack, gemma4: Command) -> None:
-        assert "--to: no slice keeps the specification 'other'" in gemma4("rollback", "v6e4", "--to", "other").err
+        assert "--to: no machine keeps the specification 'other'" in gemma4("rollback", "v6e4", "--to", "other").err
 
     def test_without_one_that_is_kept_git_is_named(self, v6e4: OperatedStack, gemma4: Command) -> None:
         v6e4.checks[-1]["outputs"]["previous"] = {}
@@ -176,3 +178,36 @@ def on_machine(stack: OperatedStack) -> str:
     node = TpuZone(session(stack.google, FakeTime()), zone).node("gemma4-v6e4-blue-a")
     assert node
     return node.metadata[SPEC]
+
+
+class TestOnMachines:
+    @pytest.fixture
+    def g4x8(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OperatedStack]:
+        """A machine with four servers whose specification was changed once; the servers answer as before."""
+        with operated_stack(tmp_path, monkeypatch, "g4x8", {"serving": {"tensorParallelSize": 2}}) as stack:
+            stack.deploy()
+            stack.server.spec_hash = OLD
+            name = "gemma4-g4x8-blue"
+            make_group(session(stack.google), {SPEC: spec_text(stack, OLD)}, name=name)
+            provider = ServingSpecProvider()
+            provider.session = lambda: session(stack.google, FakeTime())  # type: ignore[method-assign]
+            place = {"project": "demo-project", "zone": ZONE, "node_id": name, "product": COMPUTE, "group": name}
+            props = {**place, "instance": "1", "metadata": {SPEC: spec_text(stack, NEW)}}
+            held = provider.update("spec", props, props).outs
+            kind = "pulumi-python:dynamic/gemma4:ServingSpec"
+            stack.checks.append({"type": kind, "urn": "u::rollout-blue-spec", "outputs": held})
+            stack.save()
+            yield stack
+
+    def test_the_specification_before_is_written_to_machine_and_group_and_each_server_is_checked(
+        self, g4x8: OperatedStack, gemma4: Command
+    ) -> None:
+        name = "gemma4-g4x8-blue"
+        assert json.loads(attributes_of(g4x8.google, name=name)[SPEC])["hash"] == NEW
+        answer = gemma4("rollback", "g4x8", "--yes", "--json")
+        assert answer.code == 0, answer.err
+        assert [one["server"] for one in answer.data["changes"]] == [f"blue-{number}" for number in range(4)]
+        assert all(one["passed"] for one in answer.data["checks"])
+        assert json.loads(attributes_of(g4x8.google, name=name)[SPEC])["hash"] == OLD
+        g4x8.google.compute.repair(name)
+        assert json.loads(attributes_of(g4x8.google, name=name)[SPEC])["hash"] == OLD

@@ -91,7 +91,7 @@ class TestData:
     def test_deployable_means_that_up_would_begin(self) -> None:
         assert data("l4")["deployable"] is True
         assert data("l4", region="europe-north1")["deployable"] is False
-        assert data("g4x2")["deployable"] is False
+        assert data("g4x2")["deployable"] is True
 
     def test_the_cost_is_the_sum_of_its_lines(self) -> None:
         for name in NAMES:

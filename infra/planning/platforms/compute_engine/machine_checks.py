@@ -93,6 +93,7 @@ class _MachineFaults:
             *self._shapes(),
             *self._memory_disk(),
             *self._unpinned_system(),
+            *self._flex_start(),
             *asked.refusals(draft.startup),
         )
         warnings = (
@@ -109,6 +110,17 @@ class _MachineFaults:
             max_num_seqs=draft.server.max_num_seqs,
         )
         return Findings(refusals, (*warnings, *in_vain)) + self._disk() + behind
+
+    def _flex_start(self) -> Iterator[Fault]:
+        """Refuse flex-start, which nothing here builds, and of which Google's page says that it leaves G4 out."""
+        if self.machines.provisioning != "flex-start":
+            return
+        fact = (
+            "flex-start is not built for machines: Google's page of Flex-start VMs takes all accelerator-optimized types "
+            "except A4X and G4 (cloud.google.com/compute/docs/instances/about-flex-start-vms)."
+        )
+        fix = "Write spot, which is cheaper still and comes back by itself, or on-demand, which stays."
+        yield Fault("machine.provisioning", fact, "Compute Engine would refuse the machine.", fix)
 
     def _spread(self) -> Iterator[Fault]:
         """Refuse flags by which one server would take the GPUs of another."""

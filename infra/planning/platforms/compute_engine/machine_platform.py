@@ -64,6 +64,11 @@ class ComputeEnginePlatform(Platform[MachinesPlan]):
     images = ("gateway",)
     part_suffixes = (GATEWAY, MACHINES)
     apis = ("dns", "secretmanager")
+    components = "infra.components.compute_engine.deploy"
+    operations = "infra.ops.compute_engine.machine_operations"
+    preflight = "infra.preflight.compute_engine.machine_preflight"
+    diagnosis = "infra.ops.compute_engine.machine_look"
+    rollback = "infra.ops.changing.earlier_spec"
 
     def place(self, settings: Settings, accelerator: Accelerator) -> Place:
         first, *others = zones_of(settings, accelerator)

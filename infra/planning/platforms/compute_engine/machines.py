@@ -128,11 +128,23 @@ class MachinesPlan(Deployment):
     def member_paths(self) -> Mapping[str, str]:
         if self.turns:  # which of the turns serves is not known here
             return {name: f"/members/{name}" for name in self.names}
-        own = (one for one in self.members() if one.group in self.names)
+        return {server: path for name in self.names for server, path in self.paths_of(name).items()}
+
+    def paths_of(self, machine: str) -> Mapping[str, str]:
+        """Return, by the name of each server on a machine of that name, the path that selects it at the stack's address."""
+        own = (one for one in self.members() if one.group == machine)
         return {one.name: f"/members/{one.name}" for one in own}
 
+    def machine_of(self, member: str) -> str:
+        """Return the name of the machine that a server, or itself, is on: blue of blue-0."""
+        return next((one.group for one in self.members() if one.name == member), member)
+
+    def hosts(self, member: str) -> tuple[str, ...]:
+        return (self.machine_of(member),)
+
     def log_place(self, names: Names, member: str) -> dict[str, str]:
-        return {"kind": "machine", "name": names.member(member), "location": self.zones[0]}
+        # One log a machine, and it says the region: Google chooses the zone.
+        return {"kind": "machine", "name": names.member(self.machine_of(member)), "location": self.region}
 
     def services(self, names: Names) -> dict[str, tuple[str, str]]:
         return {"gateway": (names.prefix, self.gateway_region)}

@@ -64,7 +64,7 @@ class TpuPlatform(Platform[SlicesPlan]):
     operations = "infra.ops.tpu.slice_operations"
     preflight = "infra.preflight.tpu.slice_preflight"
     diagnosis = "infra.ops.tpu.slice_look"
-    rollback = "infra.ops.tpu.earlier_spec"
+    rollback = "infra.ops.changing.earlier_spec"
 
     def place(self, settings: Settings, accelerator: Accelerator) -> Place:
         zone = settings.tpu.zone or accelerator.locations[0]

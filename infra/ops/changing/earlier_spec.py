@@ -1,4 +1,4 @@
-"""The way back on TPU slices: the specification that the last change replaced is written to the machine again.
+"""The way back on machines, with TPUs or GPUs: the specification that the last change replaced is written there again.
 
 The supervisor there switches in place; weights and image of that specification are still on the machine for some minutes.
 """
@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from infra.errors import Gemma4Error, SettingsError
+from infra.google.compute_zone import ComputeZone
 from infra.google.session import GoogleSession
 from infra.google.tpu_zone import TpuZone
 from infra.ops.changing.way_back import WayBack
@@ -19,14 +20,15 @@ from infra.ops.endpoint.stack_state import SpecRecord
 from infra.planning.plan import Plan
 from infra.planning.server.hosting import SPEC
 from infra.planning.units import read_duration, read_minutes, read_predicted
+from infra.providers.serving_spec import COMPUTE
 from infra.serving.command_expectation import command_expectation
 
 
 def ways_back(
     endpoint: Endpoint, plan: Plan, session: GoogleSession, *, to: str | None, newest: bool
 ) -> Iterator[WayBack]:
-    """Yield the change of each slice that has served another specification: back to it, or with `newest` to what was
-    deployed last. Raises SettingsError for a specification that is not kept, Gemma4Error where none is."""
+    """Yield the change of each server whose machine has served another specification: back to it, or with `newest` to what
+    was deployed last. Raises SettingsError for a specification that is not kept, Gemma4Error where none is."""
     specs = {one.node_id: one for one in (endpoint.state.specs if endpoint.state else ())}
     restart = read_predicted(plan.startup.restart, read_duration, ends=read_minutes)
     found = []
@@ -58,7 +60,7 @@ def ways_back(
 def _nothing_kept(stack: str, to: str | None) -> Gemma4Error:
     if to is not None:
         fix = "Leave --to out, or take the stack file's old version out of git: docs/tasks/roll-back.md."
-        return SettingsError.of("--to", f"no slice keeps the specification {to!r}.", "Nothing was changed.", fix)
+        return SettingsError.of("--to", f"no machine keeps the specification {to!r}.", "Nothing was changed.", fix)
     return Gemma4Error(
         f"the state of {stack} keeps no specification from before the last change, so there is nothing to go back to; take "
         "the stack file's old version out of git: docs/tasks/roll-back.md"
@@ -78,4 +80,7 @@ def _document(metadata: Mapping[str, str]) -> Mapping[str, Any]:
 
 
 def _write(session: GoogleSession, record: SpecRecord, wanted: Mapping[str, str]) -> None:
-    TpuZone(session, record.zone).set_metadata(record.node_id, dict(wanted))
+    if record.product == COMPUTE:
+        ComputeZone(session, record.zone, group=record.group).set_metadata(record.node_id, wanted)
+    else:
+        TpuZone(session, record.zone).set_metadata(record.node_id, wanted)

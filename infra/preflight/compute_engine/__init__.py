@@ -1,0 +1,1 @@
+"""What only machines of Compute Engine need: `machine_preflight`."""
