@@ -325,7 +325,7 @@ ROUTERS: dict[str, Callable[[int], Router]] = {
         f"ring, {percent} %" if percent else "ring, unbounded": lambda members, percent=percent: Ring(  # type: ignore[misc]
             members, factor_percent=percent
         )
-        for percent in (LOAD_FACTOR_PERCENT, 250, 0)
+        for percent in (150, LOAD_FACTOR_PERCENT, 250)
     },
 }
 WORKLOADS: dict[str, tuple[Conversations, Server]] = {

@@ -18,9 +18,9 @@ from infra.planning.gateway.routing import Routing
 
 Affinity = Literal["none", "session", "prefix"]
 """What `gateway.affinity` takes."""
-LOAD_FACTOR_PERCENT = 150
-"""Requests in flight that a member may have, of the mean of all that are ready. A higher bound finds a little more in the
-caches while few are in flight, and leaves half of the members idle where everybody has one key (docs/decisions/0020)."""
+LOAD_FACTOR_PERCENT = 175
+"""Requests in flight that a member may have, of the mean of all that are ready. A lower bound finds less in the caches while
+few are in flight, and a higher one leaves half of the members idle where everybody has one key (docs/decisions/0020)."""
 WEIGHT = 100
 """Of each member. The more points on the ring, the more even the shares: at 1 the largest of four was 16 % above the mean,
 from 16 on 2 to 10 %."""

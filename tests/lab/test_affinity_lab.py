@@ -1,0 +1,35 @@
+"""Affinity with a real HAProxy before two real vLLM servers: what their prefix caches hold of conversations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import pytest
+
+from scripts.measure_affinity import CONVERSATIONS, measure
+from tests.fakes.gateway import missing
+from tests.lab.servers import LAB, NO_LAB, running, wait_until_healthy
+
+pytestmark = [pytest.mark.lab, pytest.mark.skipif(LAB is None or bool(missing()), reason=missing() or NO_LAB)]
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
+    assert LAB is not None
+    flags = ("--enable-prefix-caching", "--block-size", "32")
+    scratch = tmp_path_factory.mktemp("affinity")
+    with running(LAB / "tiny", scratch, *flags) as one, running(LAB / "tiny", scratch, *flags) as two:
+        for server in (one, two):
+            wait_until_healthy(server)
+        yield {"one": one.url, "two": two.url}
+
+
+def test_a_conversation_finds_more_of_itself_in_the_caches(servers: Mapping[str, str]) -> None:
+    load = replace(CONVERSATIONS, users=6, chats=1, turns=4, pause_s=0.3)
+    (by_affinity,) = measure(servers, [load], rounds=1).values()
+    least = by_affinity["none"].hit_rate
+    for affinity in ("session", "prefix"):
+        one = by_affinity[affinity]
+        assert len(one.first_token_s) == one.served.total() == load.users * load.turns
+        assert one.hit_rate > 1.05 * least
