@@ -110,7 +110,8 @@ class Gateway:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         data = json.dumps(body).encode() if isinstance(body, dict) else body
         try:
-            connection.request(method, target, data, dict(headers or {}))
+            kind = {"Content-Type": "application/json"} if isinstance(body, dict) else {}
+            connection.request(method, target, data, {**kind, **(headers or {})})
             with connection.getresponse() as answer:
                 yield answer
         finally:

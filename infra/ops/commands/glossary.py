@@ -34,7 +34,7 @@ GLOSSARY = {
     "FP8": "Weights of 8 bits as floating-point numbers, half the memory of bf16. vLLM makes them of a bf16 checkpoint at "
     "start (serving.quantization), or a checkpoint holds them already (checkpoint).",
     "gateway": "The Cloud Run service in front of TPU slices. It lets callers in, spreads their requests over the slices, and "
-    "leaves out a slice that is down. See scaling.concurrency.",
+    "sends none to one that says it is not ready. See scaling.concurrency.",
     "invoker": "An account that may call the endpoint. Each stack has its own, which the serving check uses; others are "
     "listed under access.invokers.",
     "knee": "The number of requests at once that the planner chooses unless serving.maxNumSeqs is set. With more requests, "
