@@ -387,6 +387,9 @@ def system_image_that_is_gone(project: ReadyProject, tools: set[str]) -> None:
 )
 def machine_of_that_name(project: ReadyProject, tools: set[str]) -> None:
     make_group(session(project.google), {}, labels={"app": "gemma4", "stack": "another"}, name="gemma4-g4x2-blue")
+    resources = project.google.compute.resources
+    for name in [one for one in resources if "/instances/" not in one]:
+        del resources[name]  # a machine that somebody made by hand
 
 
 @obstacle("g4x2", "quota-gpu-region", "2 GPU needed, 1 GPU in us-central1", "gemma4 zones g4x2")
