@@ -26,10 +26,11 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, s
 
 
 def test_a_conversation_finds_more_of_itself_in_the_caches(servers: Mapping[str, str]) -> None:
-    load = replace(CONVERSATIONS, users=6, chats=1, turns=4, pause_s=0.3)
+    """Of one user, so that nothing depends on how quick the servers are: least connections then take them in turn."""
+    load = replace(CONVERSATIONS, users=1, chats=2, turns=4, pause_s=0.01)
     (by_affinity,) = measure(servers, [load], rounds=1).values()
     least = by_affinity["none"].hit_rate
     for affinity in ("session", "prefix"):
         one = by_affinity[affinity]
         assert len(one.first_token_s) == one.served.total() == load.users * load.turns
-        assert one.hit_rate > 1.05 * least
+        assert one.hit_rate > 1.4 * least
