@@ -114,9 +114,11 @@ def _what_else(plan: Plan, *, paused: bool) -> Iterator[str]:
             yield f"A request still starts an instance and waits for it, {start}; an instance without requests stops by itself."
         return
     if paused:
-        yield f"The address answers 503 until it is resumed; that takes a place in Google's queue and {start}."
+        yield (
+            f"The address answers 503 until it is resumed; that takes capacity, which Google may not have at once, and {start}."
+        )
     else:
-        yield f"A slice is asked for: Google grants it in minutes to hours, or not at all; then it starts, {start}."
+        yield f"Capacity is asked for: Google gives it at once, in hours, or not at all; then the server starts, {start}."
 
 
 def _commands(stack: str, *, paused: bool, already: bool) -> list[Words]:

@@ -19,9 +19,9 @@ Yes = Annotated[
 def pause(stack: Stack, yes: Yes = False, as_json: AsJson = False) -> None:
     """Stop paying by the hour, and keep the rest.
 
-    TPU slices are given back and no instance is kept warm; weights, images, accounts and the address stay. Says first what
-    that saves and what it takes to come back, asks, then writes the setting paused and runs `pulumi up`. Interrupted, it
-    says what is left to run.
+    TPU slices and machines are given back and no instance is kept warm; weights, images, accounts and the address stay. Says
+    first what that saves and what it takes to come back, asks, then writes the setting paused and runs `pulumi up`.
+    Interrupted, it says what is left to run.
     """
     from infra.ops.changing.pause import show_pause
 
@@ -32,9 +32,9 @@ def pause(stack: Stack, yes: Yes = False, as_json: AsJson = False) -> None:
 def resume(stack: Stack, yes: Yes = False, as_json: AsJson = False) -> None:
     """Go on after a pause.
 
-    Takes the setting paused away and runs `pulumi up`: slices of the same names are asked for again, instances are kept warm
-    again. Says first what that costs and how long it takes. Exit code 2: the list of names is empty, so there is nothing to
-    bring back.
+    Takes the setting paused away and runs `pulumi up`: slices or machines of the same names are asked for again, instances
+    are kept warm again. Says first what that costs and how long it takes. Exit code 2: the list of names is empty, so there
+    is nothing to bring back.
     """
     from infra.ops.changing.pause import show_pause
 
