@@ -49,6 +49,8 @@ class RealVllm:
 
     url: str
     log: Path
+    pid: int = 0
+    """Of its process and of the group of all its processes; 0 of one that somebody else started."""
 
     def log_tail(self) -> list[str]:
         """The last lines, as a check's caller would hand them in."""
@@ -76,7 +78,7 @@ def running(model: Path, scratch: Path, *flags: str, path: str = "") -> Iterator
             start_new_session=True,
         )
     try:
-        yield RealVllm(f"http://127.0.0.1:{port}", log)
+        yield RealVllm(f"http://127.0.0.1:{port}", log, process.pid)
     finally:
         process.terminate()
         try:
