@@ -21,6 +21,7 @@ from infra.catalog.schema import (
     Image,
     LoadedSize,
     Model,
+    OpenFault,
     Price,
     PriceOfRegions,
     Profile,
@@ -122,6 +123,19 @@ class Catalog:
                     file.fault(f"failures.{failure.id}.stages", f"{twin} is the cause at stage {stage} already")
         file.finish()
         return failures
+
+    @cached_property
+    def open_faults(self) -> Mapping[str, OpenFault]:
+        """Return the faults of vLLM that stood open when their threads were read, those that end a server first."""
+        file = self._open("open_faults.toml")
+        faults = file.keyed("faults", OpenFault)
+        for fault in faults.values():
+            for architecture in fault.architectures:
+                file.refer(f"faults.{fault.id}.architectures", architecture, self.architectures)
+            for form in fault.weight_formats:
+                file.refer(f"faults.{fault.id}.weight_formats", form, self.weight_formats)
+        file.finish()
+        return dict(sorted(faults.items(), key=lambda row: not row[1].stops_the_server))
 
     @property
     def slow_memory(self) -> Mapping[str, SlowMemory]:

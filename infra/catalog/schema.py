@@ -447,6 +447,37 @@ class SlowMemory(Row):
     source: Source
 
 
+class OpenFault(Row):
+    """A fault of vLLM that stood open when its thread was read: what a configuration must be like to meet it."""
+
+    id: str
+    thread: str
+    """Where it is told: vllm-project/vllm#48848."""
+    what: str
+    """What happens, as half a sentence."""
+    cure: str = ""
+    """What was reported to help, as a sentence; empty where nothing was."""
+    seen_in: str
+    """Versions of vLLM in which it was seen."""
+    stops_the_server: bool = False
+    """Whether it ends the server at its start."""
+    architectures: tuple[str, ...] = ()
+    """Ids of architectures that meet it; empty: all."""
+    weight_formats: tuple[str, ...] = ()
+    """Ids of formats that meet it; empty: all."""
+    speculation: str | None = None
+    """The method of drafting that meets it; None: any, or none."""
+    several_devices: bool = False
+    """Whether only a model that several devices share meets it."""
+    compute_capability: float | None = None
+    """The CUDA compute capability of the GPUs that meet it; None: any."""
+    with_env: str = ""
+    """The variable of serving.env without which nobody meets it; empty: none."""
+    tools: bool = False
+    """Whether only a server that parses tool calls meets it."""
+    source: Source
+
+
 class Quota(Row):
     """A quota of Google that a deployment is counted against; `id` is the name that Google gives it."""
 

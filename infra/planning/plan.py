@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from infra.catalog import Accelerator, Architecture, Model, Recipe
+from infra.catalog import Accelerator, Architecture, Model, OpenFault, Recipe
 from infra.errors import Fault
 from infra.planning.artifacts import AdapterSet, ImageRef, RepositoryPlan, StagingPlan, WeightSet
 from infra.planning.cost.estimate import CostEstimate
@@ -55,6 +55,8 @@ class Plan:
     repository: RepositoryPlan
     server: Server
     """What vLLM will really use, once every default is resolved."""
+    open_faults: tuple[OpenFault, ...]
+    """Faults of vLLM that stood open when they were read, and that this configuration may meet."""
     command: Command
     memory: MemoryBudget
     capacity: KvCapacity

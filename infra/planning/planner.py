@@ -26,6 +26,7 @@ from infra.planning.checks.notes import (
     template_note,
     vision_note,
 )
+from infra.planning.checks.open_faults import met_by, open_faults_note, stopping_faults
 from infra.planning.checks.pins import check_pins, pins_note
 from infra.planning.checks.reading_pace import check_pace
 from infra.planning.checks.serving_image import check_image, counted_version, image_note
@@ -171,6 +172,7 @@ class _PlanningRun:
             staging=self.staging,
             repository=RepositoryPlan(),
             server=server,
+            open_faults=met_by(settings, server, self.facts),
             command=self._command(server),
             memory=memory,
             capacity=capacity,
@@ -279,6 +281,7 @@ class _PlanningRun:
     def _findings(self, draft: Draft, deployment: Deployment, cost: CostEstimate) -> Findings:
         """Return what is wrong with place, deployment, combination and image, and what does nothing or costs in vain."""
         settings, server = self.settings, draft.server
+        met = met_by(settings, server, self.facts)
         in_vain = (
             *without_effect(settings, self.platform, self.accelerator, draft.origins),
             *profile_without_effect(settings, draft.origins, lambda profile: self._knee(server, profile)),
@@ -298,7 +301,7 @@ class _PlanningRun:
             )
             + check_image(settings, self.accelerator)
             + check_pins(settings, unpinned(self.images, self.weights, self.adapters))
-            + Findings(warnings=in_vain)
+            + Findings(warnings=(*stopping_faults(met), *in_vain))
         )
 
     def _slow_or_crowded(self, server: Server, model: SpeedModel, speed: SpeedEstimate, held: int) -> Findings:
@@ -326,6 +329,7 @@ class _PlanningRun:
         yield from adapter_notes(settings, server)
         drafter = self.assistant if settings.serving.speculation.method == "mtp" else None
         yield from checkpoint_notes(self.model, self.accelerator, drafter, self.facts)
+        yield from open_faults_note(met_by(settings, server, self.facts))
         yield from paused_note(self.stack, paused=self.platform.paused(settings))
         yield from evaluation_note(settings, server)
         yield from access_notes(settings, self.model) if self.accelerator.deployable else ()

@@ -43,6 +43,7 @@ def sources() -> Iterator[tuple[str, Source]]:
         yield from ((row.id, row.source) for row in rows.values())
     for more in (CATALOG.weight_formats, CATALOG.slow_memory, CATALOG.program_sizes):
         yield from ((row.id, row.source) for row in more.values())
+    yield from ((fault.id, fault.source) for fault in CATALOG.open_faults.values())
     yield from ((quota.id, quota.source) for quota in CATALOG.quotas.values())
     yield from ((named(price), price.source) for price in CATALOG.prices)
     yield from ((recipe.id, recipe.source) for recipe in CATALOG.recipes)

@@ -49,6 +49,8 @@ GLOSSARY = {
     "are for new prompts, unless the plan calls them cached. See serving.prefixCaching.",
     "NVFP4": "Weights of 4 bits as floating-point numbers. Blackwell GPUs such as the RTX PRO 6000 compute in them; others "
     "only save the memory. See checkpoint.",
+    "open fault": "A fault of vLLM whose thread was open when it was read, and that a configuration may meet. Whether it is "
+    "mended in the version that serves is not known. `gemma4 plan g4x2 --full` lists them under Faults.",
     "origin": "Where the value of a setting comes from: default, recipe, profile, stack file or command line. `gemma4 plan l4 "
     "--json` lists them under origins.",
     "orphan": "A slice that carries the stack's labels, and is paid for, though the stack file no longer names it. `gemma4 tpu "
@@ -105,6 +107,7 @@ SYNONYMS = {
     "busy": "price",
     "check": "serving check",
     "cost": "price",
+    "faults": "open fault",
     "first token": "time to first token",
     "fits": "verdict",
     "half-width": "band",

@@ -96,6 +96,17 @@ def plan_data(plan: Plan, resources: ResourceList | None = None) -> form.PlanDat
         refusals=[_fault(fault) for fault in plan.refusals],
         warnings=[_fault(fault) for fault in plan.warnings],
         notes=list(plan.notes),
+        open_faults=[
+            form.OpenFaultData(
+                thread=one.thread,
+                what=one.what,
+                cure=one.cure,
+                seen_in=one.seen_in,
+                stops_the_server=one.stops_the_server,
+                read=one.source.read.isoformat(),
+            )
+            for one in plan.open_faults
+        ],
         origins={path: origin.value for path, origin in plan.origins.items()},
         settings=setting_values(plan.settings),
     )

@@ -370,6 +370,17 @@ class VllmData(Data):
     spec_hash: str = Field(description="names this specification; served as a second model name")
 
 
+class OpenFaultData(Data):
+    """A fault of vLLM that stood open when its thread was read."""
+
+    thread: str = Field(description="where it is told")
+    what: str = Field(description="what happens")
+    cure: str = Field(description="what was reported to help; empty where nothing was")
+    seen_in: str = Field(description="versions of vLLM in which it was seen")
+    stops_the_server: bool = Field(description="whether it ends the server at its start")
+    read: str = Field(description="the day on which the thread was read")
+
+
 class AccessData(Data):
     """Who may call, and who may deploy."""
 
@@ -455,6 +466,7 @@ class PlanData(Data):
     refusals: list[FaultData] = Field(description="why it cannot work")
     warnings: list[FaultData] = Field(description="what may go wrong")
     notes: list[str] = Field(description="what a reader should know beside the numbers")
+    open_faults: list[OpenFaultData] = Field(description="faults of vLLM that this configuration may meet")
     origins: dict[str, str] = Field(
         description="by setting: `default`, `recipe`, `recipe of the profile`, `stack file`, `command line` or `planner`"
     )

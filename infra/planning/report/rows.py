@@ -56,6 +56,7 @@ def plan_rows(plan: Plan) -> list[Row]:
         *([("Quota", list(_quotas(plan)))] if plan.quotas else []),
         ("Cost", list(_cost(plan))),
         *([("Access", [_access(plan)])] if plan.accelerator.deployable else []),
+        *([("Faults", list(_open_faults(plan)))] if plan.open_faults else []),
         ("Basis", list(_basis(plan))),
     ]
 
@@ -244,6 +245,12 @@ def _access(plan: Plan) -> str:
     callers = ", ".join(plan.settings.access.invokers) or "the stack's invoker account only"
     where = "private" if plan.settings.access.ingress == "all" else "private, inside the VPC only"
     return f"{where}; run.invoker for {callers}"
+
+
+def _open_faults(plan: Plan) -> Iterator[str]:
+    """Yield each open fault of vLLM that the configuration may meet, with its thread."""
+    for one in plan.open_faults:
+        yield f"{one.thread} ({one.source.read:%d %B %Y}): {one.what}{f'. {one.cure}' if one.cure else ''}"
 
 
 def _basis(plan: Plan) -> Iterator[str]:
