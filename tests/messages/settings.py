@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from tests.messages.case import Case, written
 
 ON_TPU = ("gemma-4-26b-a4b-it", "v6e-4")
-ON_GPUS = ("gemma-4-31b-it", "g4-2")
 ON_RTX = ("gemma-4-31b-it", "rtx-pro-6000")
 
 SETTINGS: Mapping[str, tuple[Case, ...]] = {
@@ -522,13 +521,6 @@ SETTINGS: Mapping[str, tuple[Case, ...]] = {
             ("tpu.maxRunDuration",),
             "gemma4:tpu: {provisioning: on-demand, maxRunDuration: 4h}",
             pair=ON_TPU,
-        ),
-        written(
-            "flex-start of machines",
-            3,
-            ("machine.provisioning",),
-            "gemma4:machine: {provisioning: flex-start}",
-            pair=ON_GPUS,
         ),
         written(
             "settings of another platform on TPU",
