@@ -270,7 +270,7 @@ class TestFiles:
 LOGS = [
     LogSource.service("gemma4-l4", "us-east4"),
     LogSource.job("gemma4-l4-stage", "us-east4"),
-    LogSource.machine("gemma4-v6e4-blue", "us-east5-a"),
+    LogSource.machine("gemma4-v6e4-blue-a", "us-east5-a"),
     LogSource.service("gemma4-v6e4", "us-east5"),
 ]
 
