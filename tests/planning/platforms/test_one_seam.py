@@ -23,7 +23,7 @@ EXCEPTIONS = {
     "infra/catalog/loader.py": "checks that the quotas named in the platforms' own tables of a machine exist",
     "infra/planning/platforms/registry.py": "the one line a platform",
     "infra/ops/command_line/slice_commands.py": "offers the commands that only one platform has",
-    "infra/ops/terminal/completions.py": "offers the machines of a command that only one platform has",
+    "infra/ops/commands/zones.py": "asks Google about the zones of TPUs, which its TPU API alone knows, beside all others",
 }
 
 
