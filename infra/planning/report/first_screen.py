@@ -59,8 +59,15 @@ def first_screen(plan: Plan, width: int) -> list[Text]:
         heading = _cut(heading, 1, width)
     lines = [*heading, Text()]
     lines += [line for row in rows for line in row]
-    lines += _warned(plan, width, room - sum(map(len, rows)))
-    lines += _filled("More", f"--notes ({len(plan.notes)}), --command, --resources, --full; gemma4 explain WORD", width)
+    left, more = (
+        room - sum(map(len, rows)),
+        f"--notes ({len(plan.notes)}), --command, --resources, --full; gemma4 explain WORD",
+    )
+    if left > 0 or width < COLUMNS:
+        lines += _warned(plan, width, left)
+    elif plan.warnings:
+        more = f"--notes ({len(plan.notes)}, {counted(len(plan.warnings), 'warning')}), --command, --resources, --full"
+    lines += _filled("More", more, width)
     return lines + steps
 
 
