@@ -149,7 +149,9 @@ def test_a_pause_gives_the_slice_back_and_keeps_the_rest_and_a_change_keeps_what
 
 
 def test_capacity_is_looked_for_elsewhere_and_back_again(stack: Engine, google: FakeGoogle, server: FakeVllm) -> None:
-    stack.configure({"gemma4:tpu": {"waitForCapacity": "2s"}})
+    stack.configure(
+        {"gemma4:region": "us-east5", "gemma4:tpu": {"waitForCapacity": "2s"}}
+    )  # where the gateway is by then
     serve(server, google, stack)
     google.tpu.configure(stop_at="WAITING_FOR_RESOURCES")
     assert "No capacity" in stack.up(check=False).errors[0]
