@@ -2,6 +2,9 @@
 
 Machines are renewed one after the other, each while the others serve: so the first must begin early enough for all that end
 soon after it. Only where that is too late already are several renewed at once, which needs more quota and costs more.
+
+One that has ended, or waits for its first capacity, may do so for days: the others are renewed meanwhile, by the same
+`pulumi up` that goes on asking for it. Only a renewal that is under way is finished before another begins.
 """
 
 from __future__ import annotations
@@ -40,19 +43,19 @@ def decide(
     are names of which the state still holds a machine that was to be deleted."""
     names = list(dict.fromkeys(one.name for one in terms))
     living = {name: [one for one in terms if one.name == name and _lives(one)] for name in names}
-    there = {name: [one for one in terms if one.name == name and one.phase != "missing"] for name in names}
     ends = sorted((one.ends_at, name) for name in names for one in living[name][-1:] if one.ends_at is not None)
     due = [at - (before_s if before_s is not None else lead.before_end_s(place)) for place, (at, _) in enumerate(ends)]
     due_at = min(due, default=None)
+    replaced = [name for name in names if name in unfinished or len(living[name]) > 1]
+    if due_at is not None and now >= due_at and not replaced:
+        late = [name for at, name in ends[1:] if at - now < 2 * lead.step_s]
+        return RenewalDecision("renew", (ends[0][1], *late), due_at)
     if lost := tuple(name for name in names if not living[name]):
         return RenewalDecision("ask again", lost, due_at)
     waiting = [name for name in names if any(one.phase == "waits" for one in living[name])]
-    if under_way := tuple(name for name in names if name in (*unfinished, *waiting) or len(there[name]) > 1):
+    if under_way := tuple(name for name in names if name in (*replaced, *waiting)):
         return RenewalDecision("go on", under_way, due_at)
-    if due_at is None or now < due_at:
-        return RenewalDecision("nothing", (), due_at)
-    late = [name for at, name in ends[1:] if at - now < 2 * lead.step_s]
-    return RenewalDecision("renew", (ends[0][1], *late), due_at)
+    return RenewalDecision("nothing", (), due_at)
 
 
 def _lives(one: MachineTerm) -> bool:

@@ -34,7 +34,7 @@ class TestOneMachine:
 
     @pytest.mark.parametrize("phase", ["over", "missing"])
     def test_that_has_ended_is_asked_for_again(self, phase: Phase) -> None:
-        terms = [term("blue", None, phase=phase), term("green", 60)]
+        terms = [term("blue", None, phase=phase), term("green", 90_000)]
         assert decide(terms, LEAD, NOW).action == "ask again"
         assert decide(terms, LEAD, NOW).names == ("blue",)
 
@@ -50,11 +50,20 @@ class TestAMachineThatIsBeingReplaced:
         assert decide([term("blue", 90_000)], LEAD, NOW, unfinished=["blue"]).action == "go on"
         assert decide([term("blue", 90_000)], LEAD, NOW).action == "nothing"
 
+    def test_is_not_taken_for_one_that_left_an_ended_request_behind_which_no_state_knows(self) -> None:
+        terms = [term("blue", None, phase="over"), term("blue", 60, turn="b")]
+        assert decide(terms, LEAD, NOW).action == "renew"
+
     def test_is_gone_on_with_while_its_first_request_waits(self) -> None:
         assert decide([term("blue", None, phase="waits")], LEAD, NOW).action == "go on"
 
 
 class TestSeveralMachines:
+    @pytest.mark.parametrize("phase", ["waits", "over", "missing"])
+    def test_are_renewed_while_another_one_has_no_capacity(self, phase: Phase) -> None:
+        decision = decide([term("blue", None, phase=phase), term("green", 60)], LEAD, NOW)
+        assert (decision.action, decision.names) == ("renew", ("green",))
+
     def test_that_end_together_are_renewed_one_after_the_other_and_begin_earlier(self) -> None:
         left_s = 3 * STEP + MARGIN
         three = [term(name, left_s) for name in ("amber", "blue", "green")]
