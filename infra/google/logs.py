@@ -13,6 +13,9 @@ from infra.google.session import GoogleSession
 from infra.google.times import moment_ms
 from infra.redaction import without_secrets
 
+MACHINE_LOG = "gemma4-log"
+"""The attribute that says under which names a machine writes to Cloud Logging."""
+
 _LOUD = r"\b(?:ERROR|CRITICAL|FATAL)\b|\b\w*(?:Error|Exception): |Traceback \(most recent call last\)"
 """What a server's line of an error holds. Servers print without severities, so most of their errors have none."""
 _PAGE = 500
@@ -52,6 +55,10 @@ class LogSource:
         `location` is a zone, or the region of a machine that Google may put into any of its zones.
         """
         return cls("generic_node", {"namespace": "gemma4", "node_id": node_id, "location": location})
+
+    def attribute(self, project: str, stack: str, name: str) -> str:
+        """Return the attribute `MACHINE_LOG` of a machine that has this log, called `name` in the settings of its stack."""
+        return json.dumps({"project_id": project, **self.resource_labels, "stack": stack, "slice": name})
 
     def query(self, since: str = "") -> str:
         """Return the filter in the logging query language; `since` is an RFC 3339 timestamp."""

@@ -3,7 +3,6 @@ serve."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Any, Self
 
 from infra.errors import GoogleError
 from infra.google.api_errors import is_ambiguous
-from infra.google.logs import LogSource
+from infra.google.logs import MACHINE_LOG, LogSource
 from infra.google.slice_records import IDENTITY_LABELS, TICKET, Ticket, is_expired, remove_slice
 from infra.google.tpu_types import (
     Operation,
@@ -26,8 +25,6 @@ from infra.google.tpu_zone import TpuZone
 from infra.planning.gateway.members import MEMBER, TURNS, member_attribute
 from infra.providers.base import Progress
 
-LOG = "gemma4-log"
-"""The attribute that says under which names a machine writes to Cloud Logging."""
 _ATTEMPTS = 3  # one that has ended, or that vanished between two requests, is submitted again
 _APPEAR_S = 20.0
 _OPERATION_S = 60.0  # what Google does not offer it refuses in the operation, seen after 12 to 14 s
@@ -117,15 +114,9 @@ def slice_request(props: Mapping[str, Any], node_id: str) -> SliceRequest:
     """Return the request that a `TpuNode`'s properties describe, for a machine of that name."""
     run = props.get("max_run_duration_s")  # the engine drops inputs without a value
     labels, ticket = props["labels"], Ticket.of(props)
-    member = ticket.member(node_id)
-    place = {
-        "project_id": props["project"],
-        **LogSource.machine(node_id, props["zone"]).resource_labels,
-        "stack": labels["stack"],
-        "slice": labels["slice"],
-    }
+    member, log = ticket.member(node_id), LogSource.machine(node_id, props["zone"])
     own = {
-        LOG: json.dumps(place),
+        MACHINE_LOG: log.attribute(props["project"], labels["stack"], labels["slice"]),
         MEMBER: member_attribute(
             member, project=props["project"], zone=props["dns_zone"], host=member, domain=props["domain"]
         ),

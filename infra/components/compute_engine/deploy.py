@@ -60,7 +60,7 @@ def deploy(plan: Plan, secrets: Secrets) -> Outputs:
                 name=name,
                 subnetwork=subnetwork,
                 template=template,
-                metadata=own_metadata(metadata, plan, machines, name, name),
+                metadata=own_metadata(metadata, plan, machines, name),
                 ready=[*ready, gateway.service],
             ),
         )

@@ -3,13 +3,13 @@ each means there."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 
 import pulumi
 
-from infra.components.shared.machine_metadata import machine_metadata, with_log
-from infra.planning.gateway.members import READY_PORT
+from infra.components.shared.machine_metadata import machine_metadata
+from infra.google.logs import MACHINE_LOG, LogSource
+from infra.planning.gateway.members import MEMBER, READY_PORT, member_attribute
 from infra.planning.plan import Plan
 from infra.planning.platforms.compute_engine.machines import MachinesPlan
 
@@ -39,16 +39,13 @@ def gpu_metadata(
 
 
 def own_metadata(
-    metadata: Mapping[str, pulumi.Input[str]], plan: Plan, machines: MachinesPlan, name: str, host: str
+    metadata: Mapping[str, pulumi.Input[str]], plan: Plan, machines: MachinesPlan, name: str
 ) -> Mapping[str, pulumi.Input[str]]:
     """Return the attributes of one machine: those of all, where it logs, and as which member gateways know it."""
-    member = {
-        "name": host,
-        "project": plan.names.project,
-        "zone": plan.names.prefix,
-        "record": f"{host}.{plan.names.domain}.",
-    }
-    return {**with_log(metadata, plan, name, machines.region), "gemma4-member": json.dumps(member)}
+    names = plan.names
+    log = LogSource.machine(names.member(name), machines.region)
+    member = member_attribute(name, project=names.project, zone=names.prefix, host=name, domain=names.domain)
+    return {**metadata, MACHINE_LOG: log.attribute(names.project, plan.stack, name), MEMBER: member}
 
 
 def _reach(plan: Plan, machines: MachinesPlan) -> Iterator[str]:

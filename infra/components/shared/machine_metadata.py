@@ -14,7 +14,6 @@ from typing import Any
 
 import pulumi
 
-from infra.google.logs import LogSource
 from infra.image_names import parse_image_name
 from infra.planning.plan import Plan
 from infra.planning.server.command import PORT
@@ -22,7 +21,6 @@ from infra.planning.server.hosting import SPEC
 
 ARCHIVE = Path("containers/archive.py")
 SUPERVISOR, STARTUP = "gemma4-supervisor", "startup-script"
-LOG = "gemma4-log"
 SCHEMA = 1
 STOP_SPARE_S = 15
 """What a container gets beyond vLLM's own time for finishing requests before it is killed."""
@@ -54,15 +52,6 @@ def machine_metadata(
             lambda known: serving_spec(plan, image=known[0], token_secret=known[1], servers=servers)
         ),
     }
-
-
-def with_log(
-    metadata: Mapping[str, pulumi.Input[str]], plan: Plan, slice_name: str, zone: str
-) -> Mapping[str, pulumi.Input[str]]:
-    """Return the attributes of one slice: those of all, and under which names it writes to Cloud Logging."""
-    source = LogSource.machine(plan.names.member(slice_name), zone)
-    place = {"project_id": plan.names.project, **source.resource_labels, "stack": plan.stack, "slice": slice_name}
-    return {**metadata, LOG: json.dumps(place)}
 
 
 def serving_spec(
