@@ -56,6 +56,7 @@ MACHINES: Mapping[str, tuple[Case, ...]] = {
         machine("a larger machine first", 0, "machine.shapes", "shapes: [g4-standard-192, g4-standard-96]"),
         machine("a disk without room for a second image", 0, "machine.diskGb", "diskGb: 60"),
         machine("an end for a machine that has none", 0, "machine.maxRunDuration", "maxRunDuration: 4h"),
+        machine("a queue for a machine that waits in none", 0, "machine.validUntilDuration", "validUntilDuration: 4h"),
         machine("more GPUs than a new project has", 0, "accelerator", "names: [blue, green]"),
         written(
             "settings of another platform on a machine",

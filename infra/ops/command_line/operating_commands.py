@@ -33,10 +33,10 @@ def status(
 ) -> None:
     """Show what runs now, and what the last check measured.
 
-    Revision, traffic and instances of a service, or each TPU slice and the end of its run; the last check beside its
-    prediction; whether the files here plan what is deployed; the cost since the last up; what to type next. It asks Google
-    and the stack's state, never the server, so it wakes none; --url asks the server. Exit codes: 0 it serves as planned,
-    scaled to zero included where that is planned; 1 it does not, or nobody could be asked.
+    Revision, traffic and instances of a service, or each TPU slice or machine and the end of its run; the last check
+    beside its prediction; whether the files here plan what is deployed; the cost since the last up; what to type next. It
+    asks Google and the stack's state, never the server, so it wakes none; --url asks the server. Exit codes: 0 it serves
+    as planned, scaled to zero included where that is planned; 1 it does not, or nobody could be asked.
     """
     from infra.ops.commands.status import print_rows, show_status
 
@@ -63,7 +63,7 @@ def check(
     stack: OptionalStack = None,
     url: Url = None,
     slice_name: Annotated[
-        str | None, typer.Option("--slice", metavar="NAME", help="Check only this TPU slice; default: each of them.")
+        str | None, typer.Option("--slice", metavar="NAME", help="Check only this slice or server; default: each.")
     ] = None,
     wait_s: Annotated[
         float | None,

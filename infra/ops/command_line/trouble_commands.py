@@ -26,7 +26,7 @@ def logs(
     since: Annotated[str, typer.Option(metavar="DURATION", help="How far back: 90s, 20m, 4h, 7d.")] = "1h",
     errors: Annotated[bool, typer.Option("--errors", help="Only failures, by severity or by their words.")] = False,
     slice_name: Annotated[
-        str | None, typer.Option("--slice", metavar="NAME", help="Only this TPU slice's machine and server.")
+        str | None, typer.Option("--slice", metavar="NAME", help="Only this TPU slice or machine.")
     ] = None,
     limit: Annotated[int, typer.Option(help="The most entries, the newest ones.", min=1, max=1000)] = 100,
     revision: Annotated[
@@ -36,9 +36,9 @@ def logs(
 ) -> None:
     """Show what servers wrote to the log.
 
-    Of the service or the gateway, of each TPU slice and of the job that copies the weights, the newest last: moment in
-    UTC, severity, source, text; tokens and keys are taken out. An entry is one line where the output is no terminal; with
-    --follow --json each line is a JSON object. Exit code 1: Google does not hand the log out.
+    Of the service or the gateway, of each TPU slice or machine and of the job that copies the weights, the newest last:
+    moment in UTC, severity, source, text; tokens and keys are taken out. An entry is one line where the output is no
+    terminal; with --follow --json each line is a JSON object. Exit code 1: Google does not hand the log out.
     """
     from infra.ops.commands.logs import follow_logs, show_logs
 

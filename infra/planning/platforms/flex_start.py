@@ -28,6 +28,8 @@ class QueuedCapacity:
     api: str
     """Who takes the request, at the beginning of a sentence."""
     provisioning: str
+    lasting: str | None
+    """Provisioning with an end that can be had in place of it; None where there is none."""
     run: str | None
     """None: it has no end."""
     valid: str | None
@@ -79,8 +81,12 @@ class QueuedCapacity:
         if self.run_s is None and origins.get(key) in WRITTEN:
             fact = f"has no effect with {self.group}.provisioning: {self.provisioning}."
             consequence = f"The {self.what} would run, and be paid for, until it is deleted."
-            fix = f"Take it out, or use {self.group}.provisioning: flex-start."
-            yield Fault(key, fact, consequence, fix)
+            other = f", or use {self.group}.provisioning: {self.lasting}" if self.lasting else ""
+            yield Fault(key, fact, consequence, f"Take it out{other}.")
+        key = f"{self.group}.validUntilDuration"
+        if self.valid_s is None and origins.get(key) in WRITTEN:
+            fact = f"has no effect with {self.group}.provisioning: {self.provisioning}, which waits in no queue."
+            yield Fault(key, fact, "It would be ignored.", "Take it out.")
         yield from self._waiting()
 
     def _waiting(self) -> Iterator[Fault]:

@@ -550,8 +550,8 @@ class MachineSettings(Group):
     )
     provisioning: Provisioning = setting(
         "on-demand",
-        "How capacity is bought: on-demand stays until it is deleted; spot may be taken back at any time; flex-start waits in "
-        "a queue and runs at most 7 days.",
+        "How capacity is bought: on-demand stays until it is deleted; spot may be taken back at any time; flex-start is "
+        "refused, since Google does not sell these machines so.",
         "spot",
     )
     max_run_duration: Duration = setting("24h", "When a flex-start machine ends, 10m to 7d.", "24h")

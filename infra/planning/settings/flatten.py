@@ -109,12 +109,12 @@ def _not_a_group(path: str, value: Any, group: str, fix: str) -> Fault:
 
 
 def _unknown_key(prefix: str, key: str, siblings: list[str]) -> Fault:
-    """Suggest the nearest key: the same letters in this group, the same name elsewhere, then what looks alike here."""
+    """Suggest the nearest key: the same letters in this group, one s aside, the same name elsewhere, then what looks alike."""
     if key.replace(":", ".") in dict(known_paths()):
         key = key.replace(":", ".")
         return Fault(f"{prefix}{key}", "is written with a colon.", "It would have no effect.", f"Write gemma4:{key}.")
     word = key.lower().replace("_", "").replace("-", "")
-    same = [f"{prefix}{known}" for known in siblings if known.lower() == word]
+    same = [f"{prefix}{known}" for known in siblings if known.lower().rstrip("s") == word.rstrip("s")]
     same += [known for known, _ in known_paths() if known.rsplit(".", 1)[-1].lower() == word]
     fix = f"Did you mean {same[0]}?" if same else did_you_mean(key, siblings, prefix=prefix)
     known_here = f"Known here: {', '.join(siblings)}."

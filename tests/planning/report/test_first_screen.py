@@ -150,6 +150,18 @@ def test_no_line_ends_within_a_figure_or_its_band(stack: str) -> None:
         assert not line.endswith(("≈", " to")), line
 
 
+@pytest.mark.parametrize(
+    ("stack", "key", "names"), [("v6e4", "tpu.slices", ["blue"]), ("g4x2", "machine.names", ["blue"])]
+)
+def test_a_paused_stack_is_seen_to_be_paused(stack: str, key: str, names: list[str]) -> None:
+    def says_so(**typed: Any) -> bool:
+        return "blue: paused; when resumed" in "\n".join(lines(planned(stack, **typed)))
+
+    assert says_so(**{key: []})
+    assert says_so(paused=True)
+    assert not says_so(**{key: names})
+
+
 @pytest.mark.parametrize("stack", stack_names(ROOT))
 def test_what_is_still_to_do_is_done_once_it_is_done(stack: str) -> None:
     bare = steps_before_up(planned(stack))

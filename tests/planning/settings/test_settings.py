@@ -194,6 +194,15 @@ class TestAllWaysOfWritingMeanTheSame:
             resolve({**PAIR, key: "x"})
         assert [fault.fact for fault in caught.value.faults] == ["no such setting."]
 
+    @pytest.mark.parametrize(
+        ("written", "meant"),
+        [("machine.zone", "machine.zones"), ("tpu.zones", "tpu.zone"), ("tpu.slice", "tpu.slices")],
+    )
+    def test_a_key_that_lacks_an_s_is_looked_for_in_its_own_group_first(self, written: str, meant: str) -> None:
+        with pytest.raises(SettingsError) as caught:
+            resolve({**PAIR, written: "x"})
+        assert [fault.fix for fault in caught.value.faults] == [f"Did you mean {meant}?"]
+
     @pytest.mark.parametrize("key", ["hfToken.secure", "hfToken.x.y"])
     def test_a_token_under_a_dotted_key_is_a_token_in_clear(self, key: str) -> None:
         for value in ("hf_1", {"secure": "hf_1"}):

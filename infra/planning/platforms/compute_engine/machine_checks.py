@@ -77,6 +77,7 @@ class _MachineFaults:
             what="machine",
             api="Compute Engine",
             provisioning=machines.provisioning,
+            lasting=None,
             run=None if machines.max_run_duration_s is None else machine.max_run_duration,
             valid=None if machines.valid_until_duration_s is None else machine.valid_until_duration,
             wait=machine.wait_for_capacity,

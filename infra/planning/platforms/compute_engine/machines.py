@@ -235,7 +235,8 @@ class MachinesPlan(Deployment):
     def summary(self, usd_per_run: float | None) -> Iterator[tuple[str, str]]:
         ends = f", ends after {read_duration(self.max_run_duration_s)}" if self.max_run_duration_s else ""
         ends += f" ({read_usd(usd_per_run)})" if usd_per_run is not None else ""
-        yield "Machine", f"{self._named()}: {self.provisioning}{ends}, {self._served()}"
+        paused = "paused; when resumed " if self.paused else ""
+        yield "Machine", f"{self._named()}: {paused}{self.provisioning}{ends}, {self._served()}"
 
     def _named(self) -> str:
         return ", ".join(self.names)

@@ -28,6 +28,7 @@ def check_slices(
         what="slice",
         api="The TPU API",
         provisioning=tpu.provisioning,
+        lasting="flex-start",
         run=None if slices.max_run_duration_s is None else tpu.max_run_duration,
         valid=tpu.valid_until_duration,
         wait=tpu.wait_for_capacity,

@@ -145,8 +145,10 @@ class SlicesPlan(Deployment):
             ends = f"ends after {read_duration(self.max_run_duration_s)}"
         if usd_per_run is not None:
             ends += f" ({read_usd(usd_per_run)})"
-        queue = f"queued for at most {read_duration(self.valid_until_duration_s)}"
-        yield "Slices", f"{', '.join(self.names)}: {self.provisioning}, {queue}, {ends}"
+        asked = f"{self.provisioning}, queued for at most {read_duration(self.valid_until_duration_s)}"
+        if self.paused:
+            asked = f"paused; when resumed {self.provisioning}"
+        yield "Slices", f"{', '.join(self.names)}: {asked}, {ends}"
 
     def rows(self, settings: Settings, startup: StartupEstimate) -> Iterator[tuple[str, list[str]]]:
         yield "Slices", list(self._lines(settings, startup))
