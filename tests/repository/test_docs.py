@@ -285,7 +285,7 @@ class TestWhatIsAskedOfGoogle:
     def test_names_are_those_of_the_shipped_stacks(self) -> None:
         names = {name: make_plan(name, read_stack(ROOT, name).settings).names for name in ("l4", "v6e4")}
         asked = {value for log in LOGS for key, value in log.resource_labels.items() if key.endswith(("_name", "_id"))}
-        assert asked == {names["l4"].prefix, names["l4"].stager, names["v6e4"].prefix, names["v6e4"].member("blue")}
+        assert asked == {names["l4"].prefix, names["l4"].stager, names["v6e4"].prefix, names["v6e4"].member("blue-a")}
 
     @documents
     def test_every_command_names_the_project(self, document: Path) -> None:
