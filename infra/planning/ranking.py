@@ -37,7 +37,7 @@ def ranked(candidates: Iterable[Candidate], need: Need) -> tuple[Candidate, ...]
     groups: dict[tuple[bool, ...], list[Candidate]] = {}
     for one in found:
         unfit, doubtful, ends = _drawbacks(one, need)
-        groups.setdefault((unfit, doubtful, id(one) not in unbeaten, ends), []).append(one)
+        groups.setdefault((unfit, doubtful, ends, id(one) not in unbeaten), []).append(one)
     return tuple(one for group in sorted(groups) for one in _by_bands(groups[group], need))
 
 

@@ -200,7 +200,6 @@ COMMAND_LINES: Mapping[str, tuple[Case, ...]] = {
         Case("plan v6e4 --set serving.quantization=fp8", 3, ("serving.quantization",)),
         Case("plan v6e4 --set serving.tensorParallelSize=3", 2, ("serving.tensorParallelSize",)),
         Case("plan v6e4 --set serving.tensorParallelSize=2", 0, ("serving.tensorParallelSize", "serving.maxNumSeqs")),
-        Case("plan v6e4 --set scaling.concurrency=1000", 0, ("scaling.concurrency",)),
         Case("plan v6e4 --set model=gemma-4-12b-it-qat-w4a16", 3, ("model",)),
         Case("plan v6e4 --set region=mars-north1", 0, ("region",)),
         Case("plan l4 --set gcp:project=foo", 2, ("gcp:project",)),

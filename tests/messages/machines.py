@@ -10,9 +10,17 @@ ON_G4 = ("gemma-4-31b-it", "g4-2")
 ON_EIGHT = ("gemma-4-31b-it", "g4-8")
 
 
-def machine(title: str, code: int, key: str, settings: str, *more: str, pair: tuple[str, str] = ON_G4) -> Case:
-    """Return the case of a stack file with `settings` under `machine`, and `more` lines."""
-    return written(title, code, (key,), "\n".join((f"gemma4:machine: {{{settings}}}", *more)), pair=pair)
+def machine(
+    title: str, code: int, keys: str | tuple[str, ...], settings: str, *more: str, pair: tuple[str, str] = ON_G4
+) -> Case:
+    """Return the case of a stack file with `settings` under `machine`, and `more` lines; `keys` are what is at fault."""
+    return written(
+        title,
+        code,
+        (keys,) if isinstance(keys, str) else keys,
+        "\n".join((f"gemma4:machine: {{{settings}}}", *more)),
+        pair=pair,
+    )
 
 
 MACHINES: Mapping[str, tuple[Case, ...]] = {
@@ -35,7 +43,7 @@ MACHINES: Mapping[str, tuple[Case, ...]] = {
         machine(
             "a system that may change, where nothing may",
             3,
-            "machine.image",
+            ("machine.image", "images.requirePinned"),
             "image: cos-125-lts",
             "gemma4:images: {requirePinned: true}",
         ),
@@ -51,17 +59,26 @@ MACHINES: Mapping[str, tuple[Case, ...]] = {
         ),
     ),
     "Machines that may fail or cost in vain": (
-        machine("a zone of which nobody has told", 0, "machine.zones", "zones: [us-east4-a]"),
-        machine("a lone machine that may be taken back", 0, "machine.names", "provisioning: spot"),
-        machine("a larger machine first", 0, "machine.shapes", "shapes: [g4-standard-192, g4-standard-96]"),
-        machine("a disk without room for a second image", 0, "machine.diskGb", "diskGb: 60"),
-        machine("an end for a machine that has none", 0, "machine.maxRunDuration", "maxRunDuration: 4h"),
-        machine("a queue for a machine that waits in none", 0, "machine.validUntilDuration", "validUntilDuration: 4h"),
+        machine("a zone of which nobody has told", 0, ("machine.zones", "accelerator"), "zones: [us-east4-a]"),
+        machine("a lone machine that may be taken back", 0, ("machine.names", "accelerator"), "provisioning: spot"),
+        machine(
+            "a larger machine first", 0, ("machine.shapes", "accelerator"), "shapes: [g4-standard-192, g4-standard-96]"
+        ),
+        machine("a disk without room for a second image", 0, ("accelerator", "machine.diskGb"), "diskGb: 60"),
+        machine(
+            "an end for a machine that has none", 0, ("accelerator", "machine.maxRunDuration"), "maxRunDuration: 4h"
+        ),
+        machine(
+            "a queue for a machine that waits in none",
+            0,
+            ("accelerator", "machine.validUntilDuration"),
+            "validUntilDuration: 4h",
+        ),
         machine("more GPUs than a new project has", 0, "accelerator", "names: [blue, green]"),
         written(
             "settings of another platform on a machine",
             0,
-            ("tpu.zone", "scaling.minInstances", "probes.startup.periodSeconds", "weights.access"),
+            ("accelerator", "scaling.minInstances", "probes.startup.periodSeconds", "tpu.zone", "weights.access"),
             """
             gemma4:tpu: {zone: us-east5-a}
             gemma4:scaling: {minInstances: 1}

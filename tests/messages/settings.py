@@ -511,7 +511,7 @@ SETTINGS: Mapping[str, tuple[Case, ...]] = {
         written(
             "a request that may stand for weeks",
             0,
-            ("tpu.validUntilDuration",),
+            ("tpu.validUntilDuration", "tpu.validUntilDuration"),
             "gemma4:tpu: {validUntilDuration: 14d}",
             pair=ON_TPU,
         ),
@@ -598,7 +598,7 @@ SETTINGS: Mapping[str, tuple[Case, ...]] = {
         written(
             "shares of callers before more slices than one gateway can fill",
             0,
-            ("gateway.perCaller",),
+            ("gateway.perCaller", "serving.gpuMemoryUtilization"),
             """
             gemma4:gateway: {perCaller: 32}
             gemma4:serving: {maxNumSeqs: 300}
@@ -633,8 +633,8 @@ SETTINGS: Mapping[str, tuple[Case, ...]] = {
         written(
             "more requests at once than a slice is sent",
             0,
-            ("scaling.concurrency",),
-            "gemma4:serving: {maxNumSeqs: 1200}",
+            ("scaling.concurrency", "serving.gpuMemoryUtilization", "serving.maxNumSeqs"),
+            "gemma4:serving: {maxNumSeqs: 600}",
             pair=ON_TPU,
         ),
         written(

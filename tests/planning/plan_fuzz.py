@@ -413,7 +413,7 @@ def follow_fixes(one: DrawnStack, plan: Plan) -> tuple[int, list[str]]:
 
 
 _LEAVES = leaves()
-_PAIR = re.compile(r"([a-z][A-Za-z]*(?:\.[A-Za-z]+)*): ((?:[\w./-]+|\[[^\]]*\])+)")
+_PAIR = re.compile(r"([a-z][A-Za-z]*(?:\.[A-Za-z]+)*): ((?:[\w./-]+|\[[^\]]*\]|\{[^}]*\})+)")
 _LISTED = re.compile(r"What (?:fits|is faster): (.*)\.$")
 _ONE = re.compile(r"(?:Write|Use|Raise it) \(?(?:at least |at most |about |one of: |for example )?([\w./-]+)")
 _OUT = re.compile(r"(?:Leave|Take) it out")

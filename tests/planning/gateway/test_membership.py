@@ -103,9 +103,10 @@ class TestAddresses:
 
 class TestTheGatewaysOwnState:
     def test_it_is_ready_when_a_member_is_or_when_none_has_been_for_longer_than_a_vpc_takes(
-        self, start: Start, gateway: Gateway, blue: FakeMember, green: FakeMember
+        self, start: Start, blue: FakeMember, green: FakeMember
     ) -> None:
         blue.ready = green.ready = False
+        gateway = start(patience_s=3600)
         until(lambda: answering(gateway) == {"-"})
         assert gateway.status(READY_PATH) == 503
         assert start(patience_s=0).status(READY_PATH) == 200
