@@ -424,8 +424,8 @@ class TestRecommend:
             assert price == pytest.approx(one["usdPerHour"] * 1e6 / 3600 / one["withNewPrompts"]["mid"])
 
     def test_what_queues_and_ends_or_scales_to_zero_is_said(self, gemma4: Command) -> None:
-        shown = " ".join(gemma4("recommend", "--model", "31b", "--users", "2", "--top", "20").out.split())
-        assert "v6e-8: flex-start, waits in a queue" in shown or "v6e-4, v6e-8: flex-start, waits in a queue" in shown
+        shown = " ".join(gemma4("recommend", "--model", "31b", "--users", "2", "--top", "40").out.split())
+        assert re.search(r"v6e-\d[\w, -]*: flex-start, waits in a queue", shown)
         assert "ends after 24 h" in shown
         assert re.search(r"rtx-pro-6000[\w, -]*: scales to zero", shown)
 
