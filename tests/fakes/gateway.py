@@ -23,6 +23,7 @@ from infra.planning.gateway.haproxy import ALIVE_PATH, render_haproxy
 from infra.planning.gateway.members import PLACEHOLDER, GatewayMember
 from tests.fakes.dns_zone import FakeZone
 from tests.fakes.members import PATIENCE_S
+from tests.fakes.ports import ReservedPort
 
 Body = dict[str, Any] | bytes | Iterable[bytes] | None
 """A dictionary is sent as JSON, the rest as it is."""
@@ -66,24 +67,23 @@ class Gateway:
         self._forgotten = 0
         hosts = {member.host for member in members}
         self.zone = FakeZone({f"{host}.{DOMAIN}": addresses.get(host, PLACEHOLDER) for host in hosts})
-        for _ in range(3):  # somebody may take the port before HAProxy does
-            self.port = free_port()
-            configuration = render_haproxy(
-                project="my-project",
-                domain=DOMAIN,
-                members=members,
-                requests_each=requests_each,
-                port=self.port,
-                ready_port=ready_port,
-                nameserver=self.zone.address,
-                **settings,
-            )
-            self.process = launch(configuration, self.folder)
-            if self._starts(awaits):
-                return
-        errors = (self.folder / "stderr").read_text()
-        self.close()
-        raise RuntimeError(f"HAProxy did not start:\n{errors}")
+        self._reserved = ReservedPort()
+        self.port = self._reserved.number
+        configuration = render_haproxy(
+            project="my-project",
+            domain=DOMAIN,
+            members=members,
+            requests_each=requests_each,
+            port=self.port,
+            ready_port=ready_port,
+            nameserver=self.zone.address,
+            **settings,
+        )
+        self.process = launch(configuration, self.folder)
+        if not self._starts(awaits):
+            errors = (self.folder / "stderr").read_text()
+            self.close()
+            raise RuntimeError(f"HAProxy did not start:\n{errors}")
 
     def resolve(self, host: str, address: str = PLACEHOLDER) -> None:
         """Let the record of a machine hold another address."""
@@ -140,6 +140,7 @@ class Gateway:
         with suppress(ProcessLookupError):  # it may have ended
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+        self._reserved.close()
         self.zone.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -173,8 +174,3 @@ def until(condition: Callable[[], object], *, within_s: float = PATIENCE_S) -> f
         assert time.monotonic() < began + within_s, f"not within {within_s} s"
         time.sleep(0.005)
     return time.monotonic() - began
-
-
-def free_port() -> int:
-    with socket.create_server(("", 0)) as listener:
-        return int(listener.getsockname()[1])

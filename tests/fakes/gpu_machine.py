@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.fakes.docker import FakeContainer
-from tests.fakes.tpu_machine import NAME, TpuMachine, free_port
+from tests.fakes.tpu_machine import NAME, TpuMachine
 
 SERVERS = 4
 GPUS_EACH = 2
@@ -24,7 +24,7 @@ class GpuMachine(TpuMachine):
             (folder / "dev" / name).touch()
         self.environ["GEMMA4_STARTED_BY"] = "container"
         self.places: list[dict[str, Any]] = [
-            {"suffix": f"-{number}", "port": free_port(), "devices": [GPUS_EACH * number, GPUS_EACH * number + 1]}
+            {"suffix": f"-{number}", "port": self.new_port(), "devices": [GPUS_EACH * number, GPUS_EACH * number + 1]}
             for number in range(SERVERS)
         ]
 

@@ -10,9 +10,11 @@ import queue
 import socket
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.fakes.ports import ReservedPort
 
 PATIENCE_S = 20
 """After this much nothing will come any more; no test that passes waits for it."""
@@ -183,25 +185,13 @@ def two_members(first: str, second: str) -> Iterator[tuple[FakeMember, FakeMembe
 @contextmanager
 def members_called(*names: str) -> Iterator[tuple[FakeMember, ...]]:
     """Machines of those names, up to four, on one pair of ports; nothing listens on these ports at 127.0.0.1."""
-    port, ready_port = _free_everywhere(), _free_everywhere()
-    placed = zip(names, ADDRESSES, strict=False)
-    members = tuple(FakeMember(name, address, port, ready_port) for name, address in placed)
-    try:
-        for member in members:
-            member.start()
-        yield members
-    finally:
-        for member in members:
-            member.kill()
-
-
-def _free_everywhere() -> int:
-    """Return a port that nobody has, neither at the members' addresses nor at the placeholder's."""
-    for _ in range(20):
-        with ExitStack() as taken:
-            port = int(taken.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1])
-            with suppress(OSError):  # somebody has that port at another address
-                for address in ADDRESSES:
-                    taken.enter_context(socket.create_server((address, port)))
-                return port
-    raise RuntimeError("no port is free at 127.0.0.1 and all addresses of members alike")
+    with ReservedPort() as port, ReservedPort() as ready_port:
+        placed = zip(names, ADDRESSES, strict=False)
+        members = tuple(FakeMember(name, address, port, ready_port) for name, address in placed)
+        try:
+            for member in members:
+                member.start()
+            yield members
+        finally:
+            for member in members:
+                member.kill()

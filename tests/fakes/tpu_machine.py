@@ -10,7 +10,6 @@ import json
 import os
 import py_compile
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -27,6 +26,7 @@ from tests.fakes.docker import FakeContainer
 from tests.fakes.google import FakeGoogle
 from tests.fakes.machine_commands import MachineCommands
 from tests.fakes.metadata_server import FakeMetadata
+from tests.fakes.ports import ReservedPort
 
 HF_TOKEN = "hf_PlantedHuggingFaceToken0001"
 SECRETS = "secretmanager/v1/projects/demo-project/secrets"
@@ -84,7 +84,8 @@ class TpuMachine:
         self.metadata.values["network-interfaces/0/ip"] = address
         self._ask("POST", "dns/v1/projects/demo-project/managedZones", {"name": ZONE, "dnsName": f"{ZONE}.internal."})
         self.google.dns.write(ZONE, RECORD, "127.0.0.1")
-        self.port, self.ready_port = free_port(), free_port()
+        self._ports: list[ReservedPort] = []
+        self.port, self.ready_port = self.new_port(), self.new_port()
         self.output = folder / "output.txt"
         self.shm, self.state, self.run_dir = (folder / name for name in ("shm", "state", "run"))
         self.shm.mkdir()
@@ -113,11 +114,18 @@ class TpuMachine:
         self.program = self.state / "supervisor.pyz"
         self.program.write_bytes(compiled())
 
+    def new_port(self) -> int:
+        """A port that is this machine's alone until it is closed."""
+        self._ports.append(ReservedPort())
+        return self._ports[-1].number
+
     def close(self) -> None:
         self.kill()
         try:
             self.check_secrets()
         finally:
+            for port in self._ports:
+                port.close()
             self.machine.close()
             self.metadata.close()
             self.google.__exit__()
@@ -363,9 +371,3 @@ def compiled() -> bytes:
             py_compile.compile(path, f"{path}c", invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
             packed.write(f"{path}c", f"{name}c")
     return memory.getvalue()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port

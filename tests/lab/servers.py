@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.fakes.ports import ReservedPort
 
 LABS = [Path(folder) for folder in os.environ.get("GEMMA4_VLLM_LAB", "").split(os.pathsep) if folder]
 LAB = LABS[0] if LABS else None
@@ -60,10 +61,12 @@ class RealVllm:
 @contextmanager
 def running(model: Path, scratch: Path, *flags: str, path: str = "") -> Iterator[RealVllm]:
     """A server of `model`, not yet ready; `path` goes into PYTHONPATH. Gone afterwards, with all its processes."""
+    with ReservedPort() as port:
+        yield from _running(model, scratch, port, flags, path)
+
+
+def _running(model: Path, scratch: Path, port: int, flags: Sequence[str], path: str) -> Iterator[RealVllm]:
     assert LAB is not None
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     command = [str(LAB / "venv/bin/vllm"), "serve", str(model), "--host", "127.0.0.1", "--port", str(port)]
     command += ["--served-model-name", "gemma", SPEC_HASH, "--dtype", "bfloat16", "--max-model-len", str(MAX_MODEL_LEN)]
     command += ["--max-num-seqs", "16", "--enforce-eager", "--kv-cache-memory-bytes", "256M"]

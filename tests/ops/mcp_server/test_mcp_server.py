@@ -25,6 +25,7 @@ from infra.ops.mcp_server.serve_tools import make_server
 from infra.ops.mcp_server.tool_signatures import parameters
 from infra.ops.mcp_server.tools import NO_TOOLS, TOOLS, Tool
 from tests import command_pages
+from tests.fakes.ports import ReservedPort
 from tests.ops.mcp_server.sessions import asked, call
 from tests.projects import ROOT
 
@@ -198,9 +199,8 @@ def _anything(part: str) -> Any:
 @contextmanager
 def http_server() -> Iterator[int]:
     """The command with --http, until the block ends."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    reserved = ReservedPort()
+    port = reserved.number
     process = subprocess.Popen([sys.executable, "-c", _GEMMA4, "mcp", "--http", str(port)], stderr=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + 60
@@ -214,6 +214,7 @@ def http_server() -> Iterator[int]:
     finally:
         process.terminate()
         process.wait(30)
+        reserved.close()
 
 
 def refused_host(port: int) -> str:
