@@ -209,7 +209,7 @@ class TpuMachine:
         if self.process is None:
             return 0
         self.process.send_signal(number)
-        code = self.process.wait(10)
+        code = self.process.wait(30)
         self.process = None
         return code
 
@@ -301,7 +301,7 @@ class TpuMachine:
     def until_serving(self, name: str) -> None:
         self.until(lambda: self.serves(name), f"{name} to serve")
 
-    def until(self, true: Callable[[], object], what: str, within_s: float = 10) -> float:
+    def until(self, true: Callable[[], object], what: str, within_s: float = 30) -> float:
         """Wait for something; returns the seconds it took."""
         begin = time.monotonic()
         while not true():

@@ -118,7 +118,7 @@ class TestProxy:
             assert answer.json()["choices"][0]["message"]["content"] == "ready"
             assert server.tokens_seen == {"k-1"}
             process.send_signal(signal.SIGINT)
-            out, said = process.communicate(timeout=10)
+            out, said = process.communicate(timeout=30)
         assert process.returncode == 0
         assert said.splitlines()[-1] == "ended; 1 request answered"
         assert "k-1" not in out + said

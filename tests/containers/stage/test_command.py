@@ -53,7 +53,7 @@ class TestInterrupted:
     def test_sigterm_ends_it_at_once_and_says_that_a_rerun_goes_on(self, place: Place) -> None:
         process = self.halfway(place)
         process.send_signal(signal.SIGTERM)
-        text, _ = process.communicate(timeout=10)
+        text, _ = process.communicate(timeout=30)
         assert process.returncode == 143
         last = json.loads(text.splitlines()[-1])
         assert last["event"] == "stopped"

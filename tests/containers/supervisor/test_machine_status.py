@@ -57,6 +57,6 @@ class TestTheStatusFile:
         blocked.mkdir()
         status = MachineStatus(Log(io.StringIO()), file, lambda text: reported.set(), 0.01, 60)
         status.set(stage="serving")
-        assert reported.wait(10)  # the change has gone through: only the file is missing, and nothing else will happen
+        assert reported.wait(30)  # the change has gone through: only the file is missing, and nothing else will happen
         blocked.rmdir()
         assert until(lambda: file.is_file() and json.loads(file.read_text())["stage"] == "serving")
