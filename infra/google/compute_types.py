@@ -84,6 +84,8 @@ class GroupMember:
     """What its health check says: HEALTHY, UNHEALTHY, DRAINING, TIMEOUT, UNKNOWN; blank where it says nothing yet."""
     error: str
     """Why the last attempt to make it failed, by its code and Google's words."""
+    metadata: Mapping[str, str]
+    """Of the group's configuration of this member: the attributes with which the machine is made."""
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> GroupMember:
@@ -97,6 +99,7 @@ class GroupMember:
             action=str(raw.get("currentAction", "")),
             health=str(health.get("detailedHealthState", "")),
             error="; ".join(in_words(error) for error in errors),
+            metadata=raw.get("preservedStateFromConfig", {}).get("metadata", {}),
         )
 
 

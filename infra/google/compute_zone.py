@@ -70,19 +70,26 @@ class ComputeZone:
                 return None
             raise
 
+    def is_up(self, name: str) -> bool:
+        """Return whether a machine is there and runs."""
+        found = self.instance(name)
+        return found is not None and found.running
+
     def metadata_of(self, name: str) -> Mapping[str, str] | None:
         """Return the attributes of a machine by name; None where there is no machine."""
         found = self.instance(name)
         return None if found is None else found.metadata
 
-    def set_metadata(self, name: str, changes: Mapping[str, str]) -> None:
-        """Change some attributes of a machine, also in its group's configuration, and leave all others alone.
+    def set_metadata(self, name: str, changes: Mapping[str, str | None], *, timeout_s: float = _OPERATION_S) -> None:
+        """Change some attributes of a machine (None removes one), and leave all others alone.
+
+        In its group's configuration too, where one was given: nothing is removed there.
 
         The API replaces all attributes and takes the fingerprint of those that were read, so this reads, merges and writes,
         and starts again when somebody else was quicker or an answer was lost. It returns once the machine shows the values.
         """
         if self._group is not None:
-            self._group.set_metadata(name, changes)
+            self._group.set_metadata(name, {key: value for key, value in changes.items() if value is not None})
         refusal: GoogleError | None = None
         for attempt in range(WRITE_ATTEMPTS):
             if attempt:
@@ -94,7 +101,8 @@ class ComputeZone:
                     status=404,
                     reason="NOT_FOUND",
                 )
-            merged = {**found.metadata, **changes}
+            changed = {**found.metadata, **changes}
+            merged = {key: value for key, value in changed.items() if value is not None}
             if merged == found.metadata:
                 return
             items = [{"key": key, "value": value} for key, value in sorted(merged.items())]
@@ -102,7 +110,7 @@ class ComputeZone:
             try:
                 path = f"{self._instances}/{name}/setMetadata"
                 operation = ComputeOperation.of(self.session.post(Api.COMPUTE, path, body))
-                finished(self.session, operation, f"the change of {name}")
+                finished(self.session, operation, f"the change of {name}", timeout_s=timeout_s)
             except GoogleError as error:
                 if error.status not in (409, 412) and not is_ambiguous(error) and not is_transient(error):
                     raise

@@ -173,6 +173,11 @@ class TpuZone:
         raw = self._found(f"{self._parent}/nodes/{node_id}")
         return Node.of(raw) if raw is not None else None
 
+    def is_up(self, node_id: str) -> bool:
+        """Return whether a node is there and ready."""
+        found = self.node(node_id)
+        return found is not None and found.ready
+
     def metadata_of(self, node_id: str) -> Mapping[str, str] | None:
         """Return the attributes of a node by name; None where there is no node."""
         found = self.node(node_id)

@@ -86,7 +86,10 @@ PERMISSIONS: Mapping[str, tuple[str, ...]] = {
     "gcp:cloudrunv2/serviceIamMember:ServiceIamMember": _of("run.services", *_POLICY),
     "gcp:cloudrunv2/job:Job": (*_of("run.jobs", *_LIFE), "run.operations.get", _ACT_AS),
     "gcp:monitoring/alertPolicy:AlertPolicy": _of("monitoring.alertPolicies", *_LIFE),
-    "pulumi-python:dynamic/gemma4:ComputeMachine": ("compute.instanceGroupManagers.get", "compute.instances.get"),
+    "pulumi-python:dynamic/gemma4:ComputeMachine": (
+        *_of("compute.instanceGroupManagers", "get", "update"),
+        *_of("compute.instances", "get", "getGuestAttributes", "setMetadata"),
+    ),
     "gcp:dns/managedZone:ManagedZone": (
         *_of("dns.managedZones", *_LIFE),
         *_of("dns.resourceRecordSets", "delete", "list"),  # a zone that is deleted is emptied first

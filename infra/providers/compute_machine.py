@@ -1,11 +1,12 @@
-"""A machine of Compute Engine as it runs: waits for it, for a limited time, and outputs its zone, address and number.
+"""A machine of a managed group as it runs: waits for it, for a limited time, and outputs its zone, address and number.
 
-It owns nothing: the machine belongs to its managed group, or to its own resource. So a wait that fails or is interrupted
-loses nothing, and the next `pulumi up` goes on waiting.
+It owns nothing: the machine belongs to its group. So a wait that fails or is interrupted loses nothing, and the next
+`pulumi up` goes on waiting. Whatever ends the machine deletes this first, which lets it finish what it answers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,17 +15,18 @@ from pulumi.dynamic import CreateResult, DiffResult, ReadResult, UpdateResult
 
 from infra.errors import GoogleError
 from infra.google.compute_types import ComputeInstance
+from infra.google.session import GoogleSession
 from infra.providers.base import DynamicResource, Provider, changed, fail, progress_on, warning_on
-from infra.providers.machine_wait import MachineWait, look, wait_for_machine
+from infra.providers.capacity_wait import ACTIVE, WAITING
+from infra.providers.machine_drain import UNFOLLOWED_S, drain
+from infra.providers.machine_wait import MachineWait, SeenMachine, look, wait_for_machine
 
-ACTIVE, WAITING = "ACTIVE", "WAITING"
 _IDENTITY = ("project", "region", "group", "machine", "generation")
 
 
 @dataclass(frozen=True)
 class ComputeMachineArgs:
-    """`generation` is new for each machine that was asked for. `group` is the managed group, blank where there is none, and
-    then `place` is the zone.
+    """`generation` is new for each managed `group`. `metadata` are the attributes with which the machine starts.
 
     `behind` is empty for the first machine, whose capacity `pulumi up` waits for. A further one names the first one there:
     `pulumi up` waits for it only while the first one waits too.
@@ -33,15 +35,18 @@ class ComputeMachineArgs:
     project: pulumi.Input[str]
     region: str
     group: pulumi.Input[str]
-    place: str
     machine: pulumi.Input[str]
     generation: pulumi.Input[str]
+    metadata: Mapping[str, pulumi.Input[str]]
     timeout_s: int
     behind: str
 
 
 class ComputeMachine(DynamicResource):
-    """`zone`, `address` (internal IPv4) and `instance` (the machine's number) are blank while it waits."""
+    """`zone`, `address` (internal IPv4) and `instance` (the machine's number) are blank while it waits.
+
+    It must be deleted before it is replaced: it drains whichever machine has its name.
+    """
 
     state: pulumi.Output[str]
     zone: pulumi.Output[str]
@@ -53,7 +58,7 @@ class ComputeMachine(DynamicResource):
 
 
 class ComputeMachineProvider(Provider):
-    """Waits for the machine, and reads it again: a group makes it anew by itself, with another number."""
+    """Waits for the machine, drains it in the end, and reads it again: a group makes it anew by itself, with another number."""
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Wait for the machine; an error leaves the request where it is."""
@@ -64,7 +69,7 @@ class ComputeMachineProvider(Provider):
         return UpdateResult(self._waited(news))
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Replace for another request; update while there is no machine. A new `timeout_s` alone changes nothing."""
+        """Replace for another request; update while there is no machine. New `metadata` alone are a matter of `ServingSpec`."""
         keys = changed(olds, news, _IDENTITY)
         if keys:
             return DiffResult(changes=True, replaces=keys)
@@ -80,18 +85,39 @@ class ComputeMachineProvider(Provider):
             return ReadResult(id_, props)
         return ReadResult(id_, {**props, **_shown(seen.instance if seen.there else None)})
 
-    def delete(self, _id: str, _props: dict[str, Any]) -> None:
-        """Do nothing: the machine is deleted with its group, or by its own resource."""
+    def delete(self, _id: str, props: dict[str, Any]) -> None:
+        """Let the machine finish what it answers, for a limited time; its group deletes it afterwards."""
+        session, wait, progress = self.session(), MachineWait.of(props), progress_on(props.get("urn"))
+        try:
+            seen = look(session, wait)
+        except GoogleError as error:
+            seen = SeenMachine(error=error)
+        if seen.instance is not None:
+            drain(wait.place(session, seen.instance.zone), wait.name, UNFOLLOWED_S, progress)
+        elif seen.error:
+            progress(f"{wait.name} cannot be asked to finish its requests, and is deleted all the same: {seen.error}")
 
     def _waited(self, props: dict[str, Any]) -> dict[str, Any]:
-        urn = props.get("urn")
+        session, wait, urn = self.session(), MachineWait.of(props), props.get("urn")
         try:
-            found = wait_for_machine(
-                self.session(), MachineWait.of(props), progress=progress_on(urn), warn=warning_on(urn)
-            )
+            _tell_group(session, wait, props["metadata"])
+            found = wait_for_machine(session, wait, progress=progress_on(urn), warn=warning_on(urn))
+            if found is not None and _lacks(found.metadata, props["metadata"]):
+                wait.place(session, found.zone).set_metadata(wait.name, props["metadata"])
         except GoogleError as error:
             fail(str(error))
         return {**props, **_shown(found)}
+
+
+def _tell_group(session: GoogleSession, wait: MachineWait, metadata: Mapping[str, str]) -> None:
+    """Let the group make the machine with these attributes: Pulumi makes a member that it replaces with those of the first."""
+    member = wait.managed(session).member(wait.name)
+    if member is not None and _lacks(member.metadata, metadata):
+        wait.managed(session).set_metadata(wait.name, metadata)
+
+
+def _lacks(there: Mapping[str, str], metadata: Mapping[str, str]) -> bool:
+    return any(there.get(key) != value for key, value in metadata.items())
 
 
 def _shown(found: ComputeInstance | None) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Waits for a machine of Compute Engine: for a limited time, with progress, and in short pauses."""
+"""Waits for a machine of a managed group of Compute Engine."""
 
 from __future__ import annotations
 
@@ -13,19 +13,16 @@ from infra.google.compute_zone import ComputeZone, MachineGroup
 from infra.google.session import GoogleSession
 from infra.planning.units import read_duration
 from infra.providers.base import Progress
-
-_FIRST_POLL_S, _POLL_S = 1.0, 5.0
+from infra.providers.capacity_wait import Look, wait_for_capacity
 
 
 @dataclass(frozen=True)
 class MachineWait:
-    """Which machine to wait for, and for how long. `zone` is blank for one of a managed group, which chooses it; `group` is
-    blank for one that belongs to none. `behind` is the first machine's name, blank for the first one."""
+    """Which machine to wait for, and for how long. `behind` is the first machine's name, blank for the first one."""
 
     project: str
     region: str
     group: str
-    zone: str
     name: str
     timeout_s: float
     behind: str
@@ -37,11 +34,18 @@ class MachineWait:
             project=props["project"],
             region=props["region"],
             group=props["group"],
-            zone=props["place"],
             name=props["machine"],
             timeout_s=float(props["timeout_s"]),
             behind=props["behind"],
         )
+
+    def managed(self, session: GoogleSession) -> MachineGroup:
+        """Return the group to which the machine belongs."""
+        return MachineGroup(session, self.region, self.group, project=self.project)
+
+    def place(self, session: GoogleSession, zone: str) -> ComputeZone:
+        """Return the zone that the group has chosen."""
+        return ComputeZone(session, zone, project=self.project)
 
 
 @dataclass(frozen=True)
@@ -77,33 +81,29 @@ def wait_for_machine(
 
     Raises GoogleError for the first machine when there is no capacity in time.
     """
-    began = session.clock()
-    poll_s = _FIRST_POLL_S
-    while True:
-        waited = session.clock() - began
+
+    def look_once(waited_s: float, may_wait: bool) -> Look[ComputeInstance]:
         seen = look(session, wait)
         if seen.there:
-            return seen.instance
-        if _stops(session, wait, seen, may_wait=waited + poll_s <= wait.timeout_s):
-            why = _why(wait, seen, waited)
-            if not wait.behind:
-                raise GoogleError(why, reason="NO_MACHINE")
-            warn(why)
-            return None
-        progress(f"{seen.in_words}; waiting for {read_duration(waited)} of at most {read_duration(wait.timeout_s)}")
-        session.sleep(poll_s)
-        poll_s = min(2 * poll_s, _POLL_S)
+            return Look(seen.instance, seen.in_words)
+        stops = _stops(session, wait, seen, may_wait=may_wait)
+        return Look(None, seen.in_words, _why(wait, seen, waited_s) if stops else "")
+
+    found = wait_for_capacity(session, look_once, timeout_s=wait.timeout_s, progress=progress)
+    if found.trouble and not wait.behind:
+        raise GoogleError(found.trouble, reason="NO_MACHINE")
+    if found.trouble:
+        warn(found.trouble)
+    return found.machine
 
 
 def look(session: GoogleSession, wait: MachineWait) -> SeenMachine:
     """Return what Google says now. A transient error is part of the answer; any other raises GoogleError."""
     try:
-        if not wait.group:
-            return SeenMachine(instance=ComputeZone(session, wait.zone, project=wait.project).instance(wait.name))
-        member = MachineGroup(session, wait.region, wait.group, project=wait.project).member(wait.name)
+        member = wait.managed(session).member(wait.name)
         if member is None or not member.zone:
             return SeenMachine(member)
-        return SeenMachine(member, ComputeZone(session, member.zone, project=wait.project).instance(wait.name))
+        return SeenMachine(member, wait.place(session, member.zone).instance(wait.name))
     except GoogleError as error:
         if is_transient(error):
             return SeenMachine(error=error)
@@ -114,7 +114,7 @@ def _stops(session: GoogleSession, wait: MachineWait, seen: SeenMachine, *, may_
     """Return whether waiting ends without a machine: its time is over, it has ended, or the first one serves already."""
     if not may_wait or (seen.instance is not None and seen.instance.over):
         return True
-    if not wait.behind or not wait.group:
+    if not wait.behind:
         return False
     first = MachineWait(**{**vars(wait), "name": wait.behind, "group": wait.behind, "behind": ""})
     try:
@@ -124,9 +124,8 @@ def _stops(session: GoogleSession, wait: MachineWait, seen: SeenMachine, *, may_
 
 
 def _why(wait: MachineWait, seen: SeenMachine, waited_s: float) -> str:
-    where = wait.zone or wait.region
     return (
-        f"There is no machine {wait.name} in {where} after {read_duration(waited_s)} ({seen.in_words}). The request stays: it "
-        "serves by itself once there is capacity. Run `pulumi up` again to go on waiting, or allow more zones "
+        f"There is no machine {wait.name} in {wait.region} after {read_duration(waited_s)} ({seen.in_words}). The request "
+        "stays: it serves by itself once there is capacity. Run `pulumi up` again to go on waiting, or allow more zones "
         "(machine.zones) or shapes (machine.shapes); `gemma4 zones` says where capacity is likely."
     )

@@ -19,11 +19,12 @@ from pulumi.dynamic import CreateResult, DiffResult, ReadResult, UpdateResult
 from infra.errors import GoogleError
 from infra.google.compute_zone import ComputeZone, place_of
 from infra.google.tpu_zone import TpuZone
+from infra.planning.gateway.members import DRAIN
 from infra.providers.base import DynamicResource, Provider, changed, fail, in_place, warning_on
 
 _INPUTS = ("project", "zone", "node_id", "instance", "metadata", "product", "group")
 _NOWHERE = ""
-"""Digest while there is no machine: it waits for capacity, and will start with the spec that it was asked for with."""
+"""Digest of a machine that has not been told: it waits for capacity, or was drained and stays after all."""
 COMPUTE, TPU = "compute", "tpu"
 
 
@@ -81,6 +82,10 @@ class ServingSpecProvider(Provider):
             return ReadResult(id_, props)  # the machine's own resource gets the same error and reports it
         if there is None:
             return ReadResult(id_, {**props, "applied": _NOWHERE})
+        if DRAIN in there:
+            return ReadResult(
+                id_, {**props, "applied": _NOWHERE}
+            )  # somebody wanted to delete it, and it stays after all
         written = {key: there.get(key, "") for key in props["metadata"]}
         return ReadResult(id_, {**props, "applied": _digest(written)})
 
@@ -89,13 +94,14 @@ class ServingSpecProvider(Provider):
 
     def _applied(self, props: Mapping[str, Any]) -> dict[str, Any]:
         if not props["instance"]:
-            warning_on(props.get("urn"))(
-                f"{props['node_id']} waits for capacity and will start with the spec that it was asked for with; "
-                "the next `pulumi up` after that brings it up to date."
-            )
+            if props.get("product") != COMPUTE:  # a group is told meanwhile what its machine is to start with
+                warning_on(props.get("urn"))(
+                    f"{props['node_id']} waits for capacity and will start with the spec that it was asked for with; "
+                    "the next `pulumi up` after that brings it up to date."
+                )
             return {**props, "applied": _NOWHERE}
         try:
-            self._zone(props).set_metadata(props["node_id"], props["metadata"])
+            self._zone(props).set_metadata(props["node_id"], {**props["metadata"], DRAIN: None})
         except GoogleError as error:
             fail(str(error))
         return {**props, "applied": _digest(props["metadata"])}

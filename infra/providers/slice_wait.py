@@ -1,4 +1,4 @@
-"""Waits for the machine of a queued resource: for a limited time, with progress, and in short pauses."""
+"""Waits for the machine of a queued resource."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from infra.google.tpu_zone import TpuZone
 from infra.planning.gateway.members import TURNS
 from infra.planning.units import read_duration
 from infra.providers.base import Progress
+from infra.providers.capacity_wait import Look, wait_for_capacity
 
-ACTIVE = "ACTIVE"
-WAITING = "WAITING"
-_FIRST_POLL_S, _POLL_S = 1.0, 5.0
 _LEAVES_S = 60.0  # a request that ends within this is as good as over when `up` stops waiting
 
 
@@ -45,7 +43,7 @@ class _Poll:
             return f"no answer from Google: {self.error}"
         state = self.queued.state.value if self.queued else "not recorded yet"
         machine = f"is {self.node.state}" if self.node else "is not there yet"
-        return f"{state}, its machine {machine}" if state == ACTIVE else state
+        return f"{state}, its machine {machine}" if state == QueueState.ACTIVE else state
 
 
 def wait_for_node(zone: TpuZone, wait: NodeWait, *, progress: Progress, warn: Progress) -> Node | None:
@@ -53,25 +51,22 @@ def wait_for_node(zone: TpuZone, wait: NodeWait, *, progress: Progress, warn: Pr
 
     Raises GoogleError for the first slice when there is no capacity in time, or never will be.
     """
-    began = zone.session.clock()
-    poll_s = _FIRST_POLL_S
-    while True:
-        waited = zone.session.clock() - began
+
+    def look(_waited_s: float, may_wait: bool) -> Look[Node]:
         try:
             poll = _read(zone, wait.queued_id)
             if poll.node is not None and poll.node.ready and poll.node.address:
-                return poll.node
-            trouble = _why_stop(zone, wait, poll, may_wait=waited + poll_s <= wait.timeout_s)
+                return Look(poll.node, poll.in_words)
+            return Look(None, poll.in_words, _why_stop(zone, wait, poll, may_wait=may_wait))
         except GoogleError as error:
-            trouble = str(error)
-        if trouble and not wait.behind:
-            raise GoogleError(trouble, reason="NO_SLICE") from None
-        if trouble:
-            warn(f"{trouble} Until then the gateway leaves this slice out.")
-            return None
-        progress(f"{poll.in_words}; waiting for {read_duration(waited)} of at most {read_duration(wait.timeout_s)}")
-        zone.session.sleep(poll_s)
-        poll_s = min(2 * poll_s, _POLL_S)
+            return Look(None, "", str(error))
+
+    seen = wait_for_capacity(zone.session, look, timeout_s=wait.timeout_s, progress=progress)
+    if seen.trouble and not wait.behind:
+        raise GoogleError(seen.trouble, reason="NO_SLICE")
+    if seen.trouble:
+        warn(f"{seen.trouble} Until then the gateway leaves this slice out.")
+    return seen.machine
 
 
 def _why_stop(zone: TpuZone, wait: NodeWait, poll: _Poll, *, may_wait: bool) -> str:

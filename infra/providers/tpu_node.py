@@ -22,8 +22,9 @@ from infra.google.slice_records import Ticket
 from infra.google.tpu_types import Node, QueuedResource
 from infra.google.tpu_zone import TpuZone
 from infra.providers.base import DynamicResource, Provider, changed, fail, progress_on, warning_on
+from infra.providers.capacity_wait import ACTIVE, WAITING
 from infra.providers.slice_submission import Turns, submit, wait_for_first
-from infra.providers.slice_wait import ACTIVE, WAITING, NodeWait, wait_for_node
+from infra.providers.slice_wait import NodeWait, wait_for_node
 
 _NOTHING_TAKEN = (RefusalKind.QUOTA, RefusalKind.UNSUPPORTED, RefusalKind.CAPACITY)
 

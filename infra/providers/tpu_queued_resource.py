@@ -27,10 +27,11 @@ import pulumi
 from pulumi.dynamic import CheckResult, CreateResult, DiffResult
 
 from infra.errors import GoogleError
-from infra.google.slice_records import Ticket
+from infra.google.slice_records import Ticket, remove_slice
+from infra.google.tpu_types import QueueState
 from infra.google.tpu_zone import TpuZone
 from infra.providers.base import DynamicResource, Provider, changed, fail, progress_on
-from infra.providers.slice_removal import remove_all
+from infra.providers.machine_drain import FOLLOWED_S, UNFOLLOWED_S, drain
 
 # What cannot change in a queued resource. What else `TpuNode` asks for counts at creation only.
 _FIXED = (
@@ -97,14 +98,14 @@ class TpuQueuedResourceProvider(Provider):
         return DiffResult(changes=True, replaces=keys, delete_before_replace=not self._may_serve(olds))
 
     def delete(self, _id: str, props: dict[str, Any]) -> None:
-        """Remove the slice and wait until it is gone: until then it holds quota and may cost money."""
+        """Drain the slice, remove it and wait until it is gone: until then it holds quota and may cost money."""
+        zone, progress = self._zone(props), progress_on(props.get("urn"))
+        limit_s = FOLLOWED_S if props["queued_id"] in _IN_PROGRAM else UNFOLLOWED_S
         try:
-            remove_all(
-                self._zone(props),
-                Ticket.of(props),
-                followed=props["queued_id"] in _IN_PROGRAM,
-                progress=progress_on(props.get("urn")),
-            )
+            for found in Ticket.of(props).find(zone):
+                if found.state is QueueState.ACTIVE:
+                    drain(zone, found.id, limit_s, progress)
+                remove_slice(zone, found, progress)
         except GoogleError as error:
             fail(str(error))
 

@@ -281,13 +281,14 @@ CHANGES: list[dict[str, Any]] = [
 class TestAChange:
     @pytest.mark.parametrize("name", STACKS)
     @pytest.mark.parametrize("change", CHANGES, ids=[" ".join(change) for change in CHANGES])
-    def test_of_a_flag_touches_spec_and_checks_and_the_member_s_metadata_which_it_ignores(
+    def test_of_a_flag_touches_spec_and_checks_and_what_a_machine_is_made_with_which_is_ignored(
         self, change: dict[str, Any], name: str
     ) -> None:
         changed = touched(shipped(name), run(name, **change))
         others = {one for one, _ in changed if not one.startswith("rollout-blue-")}
-        assert others == {"machine-blue-member"}
+        assert others == {"machine-blue-member", "machine-blue-machine"}
         assert {key for one, key in changed if one == "machine-blue-member"} == {"preservedState"}
+        assert {key for one, key in changed if one == "machine-blue-machine"} == {"metadata"}
         assert only(shipped(name), "RegionPerInstanceConfig").inputs["preservedState"].keys() == {
             "metadata",
             "internalIps",

@@ -17,7 +17,7 @@ from pulumi.dynamic import CreateResult, DiffResult, ResourceProvider, UpdateRes
 from infra.google.gcp_settings import Api
 from infra.google.slice_records import Ticket
 from infra.planning.gateway.members import DRAIN
-from infra.providers import slice_removal
+from infra.providers.machine_drain import FOLLOWED_S, UNFOLLOWED_S
 from tests.components.test_tpu_program import only, run, shipped
 from tests.fakes.google import FakeGoogle
 from tests.fakes.google.client import session
@@ -180,7 +180,7 @@ class TestARenewal:
         story.supervisors.answering.add("blue-a")
         began = story.clock.now
         story.up(renew="blue")
-        assert slice_removal.FOLLOWED_S - 60 < story.clock.now - began < slice_removal.FOLLOWED_S + 60
+        assert FOLLOWED_S - 60 < story.clock.now - began < FOLLOWED_S + 60
         assert story.machines() == [OTHER]
 
     def test_does_not_wait_for_a_machine_that_is_dead(self, story: Story) -> None:
@@ -232,7 +232,7 @@ class TestADestroy:
         began = story.clock.now
         story.slices["blue"].destroy()  # notes that a destroy runs no program
         story.engine.destroy()
-        assert story.clock.now - began < slice_removal.UNFOLLOWED_S + 30
+        assert story.clock.now - began < UNFOLLOWED_S + 30
         assert "blue-a draining" in story.supervisors.told
 
     def test_in_the_middle_of_a_renewal_leaves_nothing(self, story: Story) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from tests.engine.harness import Engine, serve
 from tests.fakes.google import FakeGoogle
-from tests.fakes.managed_group import MACHINE, ZONE, attributes_of
+from tests.fakes.managed_group import MACHINE, OTHER_ZONE, ZONE, attributes_of
+from tests.fakes.supervisors import Supervisors
 from tests.fakes.vllm import FakeVllm
 
 MADE_ONCE = ("instanceTemplates", "instanceGroupManagers/", "/services", "healthChecks", "/firewalls", "/addresses")
@@ -109,3 +110,24 @@ def test_a_machine_without_stock_keeps_the_gateway_and_serves_by_itself_when_the
     google.compute.restock(ZONE)
     assert "gemma4-spec" in attributes_of(google)
     assert stack.up().summary["created"] == 3  # the machine as seen, its specification and its check
+
+
+def test_a_move_drains_the_machine_first_and_the_new_one_starts_with_the_present_specification(
+    stack: Engine, google: FakeGoogle, server: FakeVllm
+) -> None:
+    supervisors = Supervisors(google)
+    with supervisors.at_work():
+        serve(server, google, stack)
+        stack.up()
+        google.clear()
+        stack.configure({"gemma4:machine": {"zones": [OTHER_ZONE]}, "gemma4:serving": {"maxModelLen": 4096}})
+        serve(server, google, stack)
+        stack.up()
+        told = [path.rsplit("/", 1)[-1] for path in writes(google)]
+        drained, deleted, anew = (told.index(one) for one in ("setMetadata", "deleteInstances", "createInstances"))
+        assert drained < deleted < anew
+        assert supervisors.told == ["blue serving", "blue drained"]
+        assert "patchPerInstanceConfigs" in told[anew:], "the group is told before the machine is waited for"
+        assert server.spec_hash in attributes_of(google, OTHER_ZONE)["gemma4-spec"]
+        assert "gemma4-drain" not in attributes_of(google, OTHER_ZONE)
+        assert set(stack.up().summary) == {"unchanged"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from infra.errors import GoogleError
 from infra.google.gcp_settings import Api
 from infra.google.session import GoogleSession
 from tests.fakes.google import FakeGoogle
@@ -17,13 +18,16 @@ GROUPS = f"{REGIONAL}/instanceGroupManagers"
 
 def make_group(
     session: GoogleSession,
-    metadata: Mapping[str, str],
+    metadata: Mapping[str, str] | None,
     *,
     name: str = MACHINE,
     zones: tuple[str, ...] = (ZONE,),
     labels: Mapping[str, str] | None = None,
 ) -> None:
-    """Create a template, an address, the group and its only member, which is made at once where a zone has stock."""
+    """Create a template, an address, the group and its only member, which is made at once where a zone has stock.
+
+    With None as `metadata` the group has no member; what it needs is made once.
+    """
     template: dict[str, Any] = {
         "name": f"{name}-template",
         "properties": {
@@ -41,11 +45,20 @@ def make_group(
         "distributionPolicy": {"zones": [{"zone": f"projects/demo-project/zones/{zone}"} for zone in zones]},
         "updatePolicy": {"type": "OPPORTUNISTIC", "instanceRedistributionType": "NONE"},
     }
-    session.post(Api.COMPUTE, f"{REGIONAL}/instanceTemplates", template)
-    session.post(
-        Api.COMPUTE, f"{REGIONAL}/addresses", {"name": name, "addressType": "INTERNAL", "address": "10.8.0.70"}
-    )
+    address = {"name": name, "addressType": "INTERNAL", "address": "10.8.0.70"}
+    for collection, body in (("instanceTemplates", template), ("addresses", address)):
+        try:
+            session.post(Api.COMPUTE, f"{REGIONAL}/{collection}", body)
+        except GoogleError as error:
+            if error.status != 409:
+                raise
     session.post(Api.COMPUTE, GROUPS, group)
+    if metadata is not None:
+        add_member(session, metadata, name=name)
+
+
+def add_member(session: GoogleSession, metadata: Mapping[str, str], *, name: str = MACHINE) -> None:
+    """Let a group have its only member, as the gcp provider asks for it."""
     ips = {"nic0": {"autoDelete": "NEVER", "ipAddress": {"address": f"{REGIONAL}/addresses/{name}"}}}
     member = {"name": name, "preservedState": {"metadata": dict(metadata), "internalIPs": ips}}
     session.post(Api.COMPUTE, f"{GROUPS}/{name}/createInstances", {"instances": [member]})

@@ -5,7 +5,8 @@ Held to the real one by tests/engine/test_tpu_renewal_engine.py. It keeps a reso
 inputs without a value. Every `up` begins with a refresh, which reads pending deletions as well. A replacement makes the new
 one first, after a `check` without old inputs, and keeps the old one as a pending deletion; one that is asked for by name
 (`pulumi up --replace`) is not even compared. What is pending, and what the program has no more, is deleted at the end of an
-`up` in which everything else has succeeded, the newest resources first.
+`up` in which everything else has succeeded, the newest resources first. What must be deleted before it is replaced takes along
+those that read its outputs and would be replaced for another value of them, the newest first.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from typing import Any
 from pulumi.dynamic import ResourceProvider
 
 Outputs = Callable[[str, str], Any]
+UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+"""What an output counts as while the resource that has it is replaced; Pulumi's own value."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,8 @@ class MiniEngine:
     state: dict[str, Kept] = field(default_factory=dict)
     pending: list[Kept] = field(default_factory=list)
     done: list[str] = field(default_factory=list)
+    program: list[Declared] = field(default_factory=list)
+    """Of the last `up`."""
 
     def output(self, resource: str, key: str) -> Any:
         return self.state[resource].outputs.get(key)
@@ -62,7 +67,7 @@ class MiniEngine:
 
     def up(self, program: list[Declared], replace: Collection[str] = ()) -> None:
         """Bring the state to the program. Raises what a provider raises, and then deletes nothing."""
-        self.done = []
+        self.done, self.program = [], program
         self.refresh()
         for declared in program:
             self._apply(declared, asked_for=declared.name in replace)
@@ -89,7 +94,8 @@ class MiniEngine:
         difference = provider.diff(kept.id, dict(kept.outputs), inputs)
         if difference.changes and difference.replaces:
             if difference.delete_before_replace:
-                self._delete(kept)
+                for one in reversed(self._with_dependents(kept)):
+                    self._delete(one)
                 self._create(declared, goal, "replace")
             else:
                 self._replace(declared, goal, kept)
@@ -98,6 +104,22 @@ class MiniEngine:
             self.done.append(f"update {name}")
             kept.outputs = dict(provider.update(kept.id, dict(kept.outputs), inputs).outs or {})
         kept.inputs, kept.provider = inputs, provider
+
+    def _with_dependents(self, kept: Kept) -> list[Kept]:
+        """Return a resource and what is replaced with it, in the order of the program."""
+        found = [kept]
+
+        def outputs(resource: str, key: str) -> Any:
+            return UNKNOWN if resource in {one.name for one in found} else self.output(resource, key)
+
+        for declared in self.program:
+            other = self.state.get(declared.name)
+            if other is None or other in found:
+                continue
+            goal = {key: value for key, value in declared.inputs(outputs).items() if value is not None}
+            if UNKNOWN in goal.values() and other.provider.diff(other.id, dict(other.outputs), goal).replaces:
+                found.append(other)
+        return found
 
     def _replace(self, declared: Declared, goal: Mapping[str, Any], kept: Kept) -> None:
         self._create(declared, goal, "replace")

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 
 from tests.fakes.google import FakeGoogle
 
@@ -30,9 +31,14 @@ class Supervisors:
         google = self.google
         with google.world.lock:
             for name, node in list(google.tpu.nodes.items()):
-                member = json.loads(node["metadata"].get("gemma4-member", "{}"))
-                if node["state"] == "READY" and member and member["name"] not in self.silent:
-                    self._act(name.rsplit("/", 1)[-1], member, node)
+                if node["state"] == "READY":
+                    short, address = name.rsplit("/", 1)[-1], node["networkEndpoints"][0]["ipAddress"]
+                    self._act(node["metadata"], address, partial(google.tpu.set_guest_attributes, short))
+            for name, one in list(google.compute.resources.items()):
+                if "/instances/" in name and one["status"] == "RUNNING":
+                    metadata = {each["key"]: each["value"] for each in one["metadata"]["items"]}
+                    address = one["networkInterfaces"][0]["networkIP"]
+                    self._act(metadata, address, partial(google.compute.publish, one["name"]))
 
     def addresses(self, zone: str = "gemma4-v6e4") -> dict[str, str]:
         """The addresses of the members that have one, by name."""
@@ -56,14 +62,17 @@ class Supervisors:
             ended.set()
             thread.join()
 
-    def _act(self, node_id: str, member: dict[str, str], node: dict[str, object]) -> None:
-        name, drained = member["name"], node["metadata"].get("gemma4-drain") == "true"  # type: ignore[attr-defined]
+    def _act(self, metadata: Mapping[str, str], address: str, publish: Callable[[dict[str, str]], object]) -> None:
+        member = json.loads(metadata.get("gemma4-member", "{}"))
+        if not member or member["name"] in self.silent:
+            return
+        name, drained = member["name"], metadata.get("gemma4-drain") == "true"
         stage = "serving" if not drained else "draining" if name in self.answering else "drained"
-        address = PLACEHOLDER if drained else node["networkEndpoints"][0]["ipAddress"]  # type: ignore[index]
+        address = PLACEHOLDER if drained else address
         if self.google.dns.addresses(member["zone"]).get(member["record"]) != address:
             self.google.dns.write(member["zone"], member["record"], address)
         said = f"{name} {stage}"
         if said not in self.told:
             self.told.append(said)
         report = {"stage": stage, "at": self.google.world.at(0)}
-        self.google.tpu.set_guest_attributes(node_id, {"gemma4/status": json.dumps(report)})
+        publish({"gemma4/status": json.dumps(report)})

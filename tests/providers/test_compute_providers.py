@@ -9,7 +9,8 @@ import pytest
 
 from infra.google.session import GoogleSession
 from infra.providers.base import Provider
-from infra.providers.compute_machine import ACTIVE, WAITING, ComputeMachineProvider
+from infra.providers.capacity_wait import ACTIVE, WAITING
+from infra.providers.compute_machine import ComputeMachineProvider
 from infra.providers.serving_spec import COMPUTE, ServingSpecProvider
 from tests.fakes.google import FakeGoogle
 from tests.fakes.google.client import session
@@ -22,9 +23,9 @@ WAIT: dict[str, Any] = {
     "project": "demo-project",
     "region": REGION,
     "group": MACHINE,
-    "place": "",
     "machine": MACHINE,
     "generation": "1",
+    "metadata": {},
     "timeout_s": 600.0,
     "behind": "",
 }

@@ -24,7 +24,7 @@ from infra.providers.base import DynamicResource, Provider
 FROZEN = {
     "infra.providers.compute_machine.ComputeMachine": (
         "pulumi-python:dynamic/gemma4:ComputeMachine",
-        "address behind generation group instance machine place project region state timeout_s urn zone",
+        "address behind generation group instance machine metadata project region state timeout_s urn zone",
     ),
     "infra.providers.grant_propagation.GrantPropagation": (
         "pulumi-python:dynamic/gemma4:GrantPropagation",

@@ -127,9 +127,9 @@ class ManagedMachine(pulumi.ComponentResource):
                 parent=parent,
                 depends_on=list(self._args.ready),
                 delete_before_replace=True,
-                ignore_changes=[
-                    "preservedState.metadata"
-                ],  # `Rollout` keeps it up to date, one machine after the other
+                # `Rollout` keeps them up to date, one machine after the other. One that is replaced gets those of its
+                # first creation; what waits for the machine puts that right.
+                ignore_changes=["preservedState.metadata"],
             ),
         )
         first = self._args.plan.names.member(machines.names[0])
@@ -139,13 +139,13 @@ class ManagedMachine(pulumi.ComponentResource):
                 project=self._args.plan.names.project,
                 region=machines.region,
                 group=group.output("name"),
-                place="",
                 machine=member.output("name"),
                 generation=group.output("instanceGroupManagerId").apply(str),
+                metadata=self.metadata,
                 timeout_s=machines.wait_for_capacity_s,
                 behind="" if self.machine == first else first,
             ),
-            opts=pulumi.ResourceOptions(parent=parent),
+            opts=pulumi.ResourceOptions(parent=parent, delete_before_replace=True),
         )
 
 
