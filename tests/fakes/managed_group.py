@@ -12,6 +12,8 @@ from tests.fakes.google import FakeGoogle
 
 REGION, ZONE, OTHER_ZONE = "us-central1", "us-central1-b", "us-central1-c"
 MACHINE = "gemma4-g4x2-blue"
+ADDRESS = "10.8.0.70"
+"""Reserved for the member of each group."""
 REGIONAL = f"projects/demo-project/regions/{REGION}"
 GROUPS = f"{REGIONAL}/instanceGroupManagers"
 
@@ -45,7 +47,7 @@ def make_group(
         "distributionPolicy": {"zones": [{"zone": f"projects/demo-project/zones/{zone}"} for zone in zones]},
         "updatePolicy": {"type": "OPPORTUNISTIC", "instanceRedistributionType": "NONE"},
     }
-    address = {"name": name, "addressType": "INTERNAL", "address": "10.8.0.70"}
+    address = {"name": name, "addressType": "INTERNAL", "address": ADDRESS}
     for collection, body in (("instanceTemplates", template), ("addresses", address)):
         try:
             session.post(Api.COMPUTE, f"{REGIONAL}/{collection}", body)

@@ -13,7 +13,8 @@ import pytest
 from infra.google.times import moment
 from tests.fakes.google.client import session
 from tests.fakes.google.compute_machines import NO_STOCK
-from tests.fakes.managed_group import MACHINE, ZONE, make_group
+from tests.fakes.managed_group import ADDRESS, MACHINE, ZONE, make_group
+from tests.fakes.member_records import make_member_zone, write_member_record
 from tests.fakes.operated_stack import OperatedStack, operated_stack
 from tests.projects import Capture, Command, command
 
@@ -34,6 +35,8 @@ def g4x8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OperatedSt
 
 
 def deployed(stack: OperatedStack) -> OperatedStack:
+    make_member_zone(stack.google, stack.plan.names)
+    write_member_record(stack.google, stack.plan.names, "blue", ADDRESS)
     stack.updated_at = moment(time.time() - 3600)
     stack.run_service()
     stack.deploy()
@@ -132,6 +135,53 @@ class TestStatus:
         assert row["serving"] is False
         assert "gcloud logging read" in row["next"]
         assert MACHINE in row["next"]
+
+    def test_a_machine_that_the_gateway_does_not_find_does_not_serve(
+        self, g4x2: OperatedStack, gemma4: Command
+    ) -> None:
+        names = g4x2.plan.names
+        run_machine(g4x2)
+        report(g4x2, ready=["blue"])
+        assert only(gemma4("status", "g4x2", "--json").data)["unrouted"] == ""
+        write_member_record(g4x2.google, names, "blue")
+        answer = gemma4("status", "g4x2", "--json")
+        assert (answer.code, only(answer.data)["serving"]) == (1, False)
+        assert only(answer.data)["unrouted"] == "its record names no machine"
+        assert answer.data["next"].startswith("blue: it serves, and no request reaches it: its record names no machine")
+        assert "no request reaches it" in " ".join(gemma4("status", "g4x2").out.split())
+        write_member_record(g4x2.google, names, "blue", "10.8.0.99")
+        row = only(gemma4("status", "g4x2", "--json").data)
+        assert row["unrouted"] == "its record names 10.8.0.99, another machine"
+        found = gemma4("diagnose", "g4x2", "--json").data["findings"]
+        assert any("no request reaches it" in one["fix"] for one in found)
+
+    def test_one_of_four_servers_that_takes_requests_is_enough_to_be_asked(
+        self, g4x8: OperatedStack, gemma4: Command
+    ) -> None:
+        run_machine(g4x8, FOUR)
+        report(g4x8, FOUR, ready=["blue-3"])
+        assert only(gemma4("status", "g4x8", "--json").data)["unrouted"] == ""
+        report(g4x8, FOUR, ready=[])
+        row = only(gemma4("status", "g4x8", "--json").data)
+        assert (row["serving"], row["unrouted"]) == (False, "its supervisor does not let requests in")
+
+    def test_records_that_nobody_may_read_leave_the_machine_s_own_word(
+        self, g4x2: OperatedStack, gemma4: Command
+    ) -> None:
+        run_machine(g4x2)
+        report(g4x2)
+        g4x2.google.dns.deny("dns.resourceRecordSets.list")
+        answer = gemma4("status", "g4x2", "--json")
+        assert (answer.code, only(answer.data)["unrouted"]) == (0, "")
+        assert any("which machines the gateway finds" in gap for gap in answer.data["gaps"])
+
+    def test_a_record_of_a_machine_that_is_gone_is_said(self, g4x2: OperatedStack, gemma4: Command) -> None:
+        run_machine(g4x2)
+        report(g4x2)
+        write_member_record(g4x2.google, g4x2.plan.names, "red", "10.8.0.99")
+        answer = gemma4("status", "g4x2", "--json")
+        assert answer.code == 0
+        assert any("the record red names 10.8.0.99" in one for one in answer.data["remarks"])
 
     def test_a_paused_stack_has_no_machine_and_says_how_to_go_on(self, g4x2: OperatedStack, gemma4: Command) -> None:
         g4x2.write({"paused": True})

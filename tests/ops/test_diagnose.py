@@ -21,9 +21,10 @@ from infra.ops.diagnosing import server_look
 from infra.ops.diagnosing.findings import Diagnosis, Line
 from infra.ops.diagnosing.model_summary import question
 from infra.ops.endpoint.endpoint import Endpoint, Member
+from infra.ops.running.supervised_machine import NOTHING
+from infra.ops.running.supervisor_report import SupervisorReport
 from infra.ops.tpu import slice_look
-from infra.ops.tpu.next_step import NOTHING
-from infra.ops.tpu.slice_status import SliceStatus, SupervisorReport
+from infra.ops.tpu.slice_status import SliceStatus
 from infra.serving.load import ServerLoad
 from infra.serving.metric_signals import signals
 from tests.fakes.google import FakeGoogle

@@ -15,7 +15,8 @@ import yaml
 from infra.catalog import catalog
 from infra.google.tpu_types import QueueState
 from infra.ops.cli import run
-from infra.ops.tpu.read_slices import read_report, slice_statuses
+from infra.ops.running.supervisor_report import read_report
+from infra.ops.tpu.read_slices import slice_statuses
 from infra.ops.tpu.slice_status import SliceStatus
 from infra.ops.tpu.zone_survey import ZoneRow
 from infra.planning.planner import make_plan

@@ -88,7 +88,10 @@ class MachineNowRow(Data):
     age_s: Number | None = Field(description="since the machine was made, which a repair does anew")
     ends_at: str = Field(description="moment when it ends; empty where it does not")
     left_s: Number | None = Field(description="until then")
-    serving: bool = Field(description="whether all its servers serve what is planned")
+    unrouted: str = Field(
+        description="why the gateway sends it nothing though it serves; empty where it does, or where that is not known"
+    )
+    serving: bool = Field(description="whether all its servers serve what is planned, and are sent requests")
     next: str = Field(description="what to do")
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from infra.errors import GoogleError
 from infra.google.session import GoogleSession
-from infra.google.times import timestamp_s
 from infra.ops.answers.status_answers import ServiceRow
 from infra.ops.running.platform_operations import PlatformOperations
 from infra.ops.running.running_now import RunningNow
@@ -14,7 +13,6 @@ from infra.ops.running.service_now import read_service, service_lines
 from infra.ops.running.usage import Usage, copy_usage, service_usage
 from infra.planning.plan import Plan
 from infra.planning.platforms.cloud_run.instances import InstancesPlan, limits_of
-from infra.planning.report.tables import labelled
 from infra.planning.units import counted
 
 
@@ -30,7 +28,7 @@ class ServiceOperations(PlatformOperations):
         if row is None:
             return RunningNow(False, "is not deployed", f"pulumi up -s {plan.stack}", gaps=tuple(gaps))
         fault = _fault(row, plan, session)
-        lines = tuple(labelled([(f"  {name}", text)], 11) for name, text in service_lines(row, session.clock()))
+        lines = tuple(service_lines(row, session.clock()))
         serving = not fault
         summary, then = fault or (_doing(row), "")
         return RunningNow(serving, summary, then, row.spec, row, lines=lines, gaps=tuple(gaps))
@@ -39,10 +37,6 @@ class ServiceOperations(PlatformOperations):
         yield service_usage(session, plan, since=since, until=until)
         if copy := copy_usage(session, plan, since=since, until=until):
             yield copy
-
-    def deployed_since(self, session: GoogleSession, plan: Plan) -> float | None:
-        row = read_service(session, plan.names.prefix, plan.region, [])
-        return None if row is None else timestamp_s(row.created)
 
 
 OPERATIONS = ServiceOperations()

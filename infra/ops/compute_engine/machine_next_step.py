@@ -5,23 +5,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from infra.google.logs import LogSource
 from infra.ops.compute_engine.machine_state import MachineState
-from infra.ops.tpu.next_step import NOTHING, SILENT_S
-from infra.ops.tpu.slice_status import SERVING
+from infra.ops.running.supervised_machine import NOTHING, log_command, report_fault, routing_fault, specification_fault
+from infra.ops.running.supervisor_report import SERVING
 from infra.planning.plan import Plan
-from infra.planning.units import read_duration
 
 
 def with_next_step(seen: MachineState, plan: Plan) -> MachineState:
     """Return the state with `serving` and `next` filled in. The first fault decides what to do: request, owner, machine,
-    report, specification."""
+    report, servers, specification, record."""
+    log = log_command(plan, seen.name)
     fault = (
         _pause(seen, plan)
         or _request_fault(seen, plan)
         or _machine_fault(seen)
-        or _report_fault(seen, plan)
-        or _specification_fault(seen, plan)
+        or report_fault(seen, plan, log)
+        or _server_fault(seen, log)
+        or specification_fault(seen, plan, f"reports trouble: see {log}")
+        or routing_fault(seen, log)
     )
     if fault:
         return replace(seen, serving=False, next=fault)
@@ -63,34 +64,9 @@ def _machine_fault(seen: MachineState) -> str:
     return ""
 
 
-def _report_fault(seen: MachineState, plan: Plan) -> str:
-    said = seen.supervisor
-    if said.unreadable:
-        return "whether it serves is unknown, since its report cannot be read: see the line above"
-    if said.age_s is not None and said.age_s > SILENT_S:
-        return f"its supervisor has not reported for {read_duration(said.age_s)}: see {_log_command(seen, plan)}"
-    if not said.stage and seen.age_s is not None and seen.age_s > plan.startup.extremes.high:
-        since = f"since the machine was made {read_duration(seen.age_s)} ago, longer than a start takes"
-        return f"its supervisor has not reported {since}: see {_log_command(seen, plan)}"
-    return ""
-
-
-def _specification_fault(seen: MachineState, plan: Plan) -> str:
-    said = seen.supervisor
-    if not said.stage:
-        return ""
+def _server_fault(seen: MachineState, log: str) -> str:
+    """Return which servers of several do not serve; empty where all do, or none."""
     ailing = ", ".join(f"{name} is {stage}" for name, stage in seen.servers.items() if stage != SERVING)
-    if ailing and len(seen.servers) > 1 and any(stage == SERVING for stage in seen.servers.values()):
-        return f"not all its servers serve ({ailing}): see {_log_command(seen, plan)}"
-    if said.stage != SERVING or said.running == plan.command.spec_hash:
+    if not ailing or SERVING not in seen.servers.values():
         return ""
-    if said.error:
-        return f"it serves another specification than planned, and reports trouble: see {_log_command(seen, plan)}"
-    if said.preparing:
-        return "it serves another specification while it prepares the next: look again in some minutes"
-    return f"it serves another specification than planned: pulumi up -s {plan.stack} brings it up to date"
-
-
-def _log_command(seen: MachineState, plan: Plan) -> str:
-    place = plan.deployment.log_place(plan.names, seen.name)
-    return LogSource.machine(place["name"], place["location"]).command(plan.names.project)
+    return f"not all its servers serve ({ailing}): see {log}"

@@ -7,19 +7,20 @@ from collections.abc import Iterator, Sequence
 
 from infra.errors import GoogleError
 from infra.google.session import GoogleSession
-from infra.google.times import read_moment, timestamp_s
 from infra.ops.answers.status_answers import MachineNowRow
 from infra.ops.compute_engine.machine_state import MachineState
 from infra.ops.compute_engine.read_machines import machine_states
-from infra.ops.running.gateway_now import gateway_fault, gateway_usage
+from infra.ops.running.gateway_now import gateway_usage, look_at_gateway
+from infra.ops.running.member_addresses import member_addresses
 from infra.ops.running.platform_operations import PlatformOperations
 from infra.ops.running.running_now import RunningNow
-from infra.ops.running.service_now import read_service, service_lines
+from infra.ops.running.service_now import service_lines
+from infra.ops.running.supervised_machine import machine_line
 from infra.ops.running.usage import Usage, copy_usage
 from infra.planning.plan import Plan
 from infra.planning.platforms.compute_engine.machines import MachinesPlan
 from infra.planning.report.tables import labelled
-from infra.planning.units import counted, read_duration
+from infra.planning.units import counted
 
 
 class MachineOperations(PlatformOperations):
@@ -27,20 +28,15 @@ class MachineOperations(PlatformOperations):
 
     def look(self, session: GoogleSession, plan: Plan) -> RunningNow:
         gaps: list[str] = []
-        gateway, fault = None, None
         try:
-            states = machine_states(session, plan, _machines(plan))
+            addresses = member_addresses(session, plan)
+            states = machine_states(session, plan, _machines(plan), addresses)
         except GoogleError as error:
             return RunningNow(None, "is not known to serve: Compute Engine cannot be asked", gaps=(str(error),))
-        try:
-            gateway = read_service(session, plan.names.prefix, plan.region, gaps)
-            fault = gateway_fault(gateway, plan)
-        except GoogleError as error:
-            gaps.append(f"the gateway: {error}")
+        gateway, fault = look_at_gateway(session, plan, gaps)
         summary, then = _judged(states, fault, plan)
-        lines = [labelled([(f"  {one.name}", in_a_line(one))], 11) for one in states]
-        if gateway:
-            lines += [labelled([(f"  {name}", text)], 11) for name, text in service_lines(gateway, session.clock())]
+        gateway_lines = service_lines(gateway, session.clock()) if gateway else ()
+        lines = [labelled([(f"  {one.name}", _in_a_line(one))], 11) for one in states]
         return RunningNow(
             bool(states) and all(one.serving for one in states) and fault is None,
             summary,
@@ -48,8 +44,9 @@ class MachineOperations(PlatformOperations):
             next((one.supervisor.running for one in states if one.supervisor.running), ""),
             gateway,
             machines=tuple(_row(one) for one in states),
-            lines=tuple(lines),
-            gaps=tuple(gaps),
+            lines=(*lines, *gateway_lines),
+            gaps=(*gaps, *filter(None, [addresses.gap])),
+            remarks=tuple(addresses.of_nobody({one.address for one in states})),
         )
 
     def usage(self, session: GoogleSession, plan: Plan, *, since: float, until: float) -> Iterator[Usage]:
@@ -63,24 +60,15 @@ class MachineOperations(PlatformOperations):
         if copy := copy_usage(session, plan, since=since, until=until):
             yield copy
 
-    def deployed_since(self, session: GoogleSession, plan: Plan) -> float | None:
-        gateway = read_service(session, plan.names.prefix, plan.region, [])
-        return None if gateway is None else timestamp_s(gateway.created)
-
 
 OPERATIONS = MachineOperations()
 
 
-def in_a_line(one: MachineState) -> str:
-    """Return the state of a machine for a terminal, with what to do unless it is well."""
-    parts = [f"{one.status} in {one.zone} ({one.machine_type})"] if one.status else [one.action or "no group"]
+def _in_a_line(one: MachineState) -> str:
+    parts = [f"{one.status} in {one.zone} ({one.machine_type})" if one.status else one.action or "no group"]
     parts += [f"health {one.health}"] if one.health else []
-    parts += [" ".join(filter(None, (one.supervisor.stage, one.supervisor.running)))] if one.supervisor.stage else []
-    if len(one.servers) > 1:
-        parts.append(", ".join(f"{name} {stage}" for name, stage in one.servers.items()))
-    if one.ends_at and one.left_s is not None:
-        parts.append(f"ends {read_moment(one.ends_at)}, {read_duration(one.left_s)} left")
-    return f"{', '.join(parts)}. {'' if one.serving and one.next.startswith('nothing') else one.next}".strip()
+    several = [", ".join(f"{name} {stage}" for name, stage in one.servers.items())] if len(one.servers) > 1 else []
+    return machine_line(one, parts, servers=several)
 
 
 def _machines(plan: Plan) -> MachinesPlan:
@@ -116,6 +104,7 @@ def _row(one: MachineState) -> MachineNowRow:
         age_s=one.age_s,
         ends_at=one.ends_at,
         left_s=one.left_s,
+        unrouted=one.unrouted,
         serving=one.serving,
         next=one.next,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from infra.ops.tpu.slice_status import SupervisorReport
+from infra.ops.running.supervisor_report import SupervisorReport
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,9 @@ class MachineState:
     supervisor: SupervisorReport = field(default_factory=SupervisorReport)
     servers: Mapping[str, str] = field(default_factory=dict)
     """Stage of each server on the machine, by its container's name; empty where nothing was heard."""
+    unrouted: str = ""
+    """Why the gateway sends it nothing though it serves, as the end of a sentence; empty where it does or nobody knows."""
     serving: bool = False
-    """The machine is there, owned, heard from, and all its servers serve the planned specification."""
+    """The machine is there, owned, heard from, all its servers serve the planned specification, and it is sent requests."""
     next: str = ""
     """What to do."""

@@ -3,38 +3,36 @@ lost it."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
-from infra.errors import GoogleError
 from infra.google.compute_types import ComputeInstance, GroupMember
 from infra.google.compute_zone import ComputeZone, MachineGroup
 from infra.google.session import GoogleSession
 from infra.google.times import timestamp_s
 from infra.ops.compute_engine.machine_next_step import with_next_step
 from infra.ops.compute_engine.machine_state import MachineState
-from infra.ops.tpu.read_slices import read_report
-from infra.ops.tpu.slice_status import SupervisorReport
+from infra.ops.running.member_addresses import MemberAddresses
+from infra.ops.running.supervised_machine import why_unrouted
+from infra.ops.running.supervisor_report import NAMESPACE, SERVING, age_s, hear
 from infra.planning.plan import Plan
 from infra.planning.platforms.compute_engine.machines import MachinesPlan
 
-_NAMESPACE, _KEY = "gemma4", "status"  # of the guest attribute that holds the supervisor's report
+
+def machine_states(
+    session: GoogleSession, plan: Plan, machines: MachinesPlan, addresses: MemberAddresses | None = None
+) -> list[MachineState]:
+    """Return the state of each planned machine, in the order of `machine.names`. With `addresses` one that serves and that the
+    gateway does not find does not count as serving. Raises GoogleError."""
+    seen = [_read_machine(session, plan, machines, name) for name in machines.names]
+    return [with_next_step(replace(one, unrouted=_unrouted(one, machines, addresses)), plan) for one in seen]
 
 
-def machine_states(session: GoogleSession, plan: Plan, machines: MachinesPlan) -> list[MachineState]:
-    """Return the state of each planned machine, in the order of `machine.names`. Raises GoogleError."""
-    return [with_next_step(_read_machine(session, plan, machines, name), plan) for name in machines.names]
-
-
-def server_stages(attributes: Mapping[str, str]) -> dict[str, str]:
-    """Return the stage of each server by the name of its container, from a machine's guest attributes."""
-    try:
-        said: Any = json.loads(attributes.get(_KEY, ""))
-        return {str(one["name"]): str(one["stage"]) for one in said.get("servers") or ()}
-    except (AttributeError, KeyError, TypeError, ValueError):
-        return {}
+def _unrouted(one: MachineState, machines: MachinesPlan, addresses: MemberAddresses | None) -> str:
+    if SERVING not in (one.supervisor.stage, *one.servers.values()):
+        return ""
+    (host,) = machines.hosts(one.name)
+    members = [member.name for member in machines.members() if member.host == host]
+    return why_unrouted(one.supervisor, host, one.address, members, addresses)
 
 
 def _read_machine(session: GoogleSession, plan: Plan, machines: MachinesPlan, name: str) -> MachineState:
@@ -58,14 +56,8 @@ def _of_member(seen: MachineState, member: GroupMember) -> MachineState:
 
 def _of_machine(seen: MachineState, zone: ComputeZone, found: ComputeInstance, plan: Plan) -> MachineState:
     session, now = zone.session, zone.session.clock()
-    servers: dict[str, str] = {}
-    try:
-        attributes = zone.guest_attributes(found.name, _NAMESPACE)
-        report, servers = read_report(attributes, now), server_stages(attributes)
-    except GoogleError as error:
-        report = SupervisorReport(unreadable=str(error))
-    made, ends = timestamp_s(found.create_time), timestamp_s(found.terminates)
-    labels = found.labels
+    report, servers = hear(lambda: zone.guest_attributes(found.name, NAMESPACE), session.clock)
+    ends, labels = timestamp_s(found.terminates), found.labels
     return replace(
         seen,
         owned=all(labels.get(key) == value for key, value in plan.labels.items() if key in ("app", "stack")),
@@ -73,7 +65,7 @@ def _of_machine(seen: MachineState, zone: ComputeZone, found: ComputeInstance, p
         zone=found.zone,
         machine_type=found.machine_type,
         address=found.address,
-        age_s=None if made is None else max(0.0, session.clock() - made),
+        age_s=age_s(found.create_time, now),
         ends_at=found.terminates,
         left_s=None if ends is None else max(0.0, ends - now),
         supervisor=report,

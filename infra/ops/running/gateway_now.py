@@ -18,8 +18,20 @@ _ACTIVE_ONLY = 0.95
 """Billable time below this share of the time for which an instance was kept cannot hold its idle time."""
 
 
-def gateway_fault(gateway: ServiceRow | None, plan: Plan) -> tuple[str, str] | None:
-    """Return why the gateway does not let requests through, and what to type; None where it does."""
+def look_at_gateway(
+    session: GoogleSession, plan: Plan, gaps: list[str]
+) -> tuple[ServiceRow | None, tuple[str, str] | None]:
+    """Return the gateway, and why it does not let requests through with what to type: None where it does, or where it could not
+    be asked, which is added to `gaps`."""
+    try:
+        gateway = read_service(session, plan.names.prefix, plan.region, gaps)
+    except GoogleError as error:
+        gaps.append(f"the gateway: {error}")
+        return None, None
+    return gateway, _fault(gateway, plan)
+
+
+def _fault(gateway: ServiceRow | None, plan: Plan) -> tuple[str, str] | None:
     if gateway is None:
         return "has no gateway, so nobody can ask it", f"pulumi up -s {plan.stack}"
     if gateway.ready and not gateway.failed_revision:

@@ -8,8 +8,10 @@ from collections.abc import Iterable, Iterator
 
 from infra.errors import Gemma4Error
 from infra.google.session import GoogleSession
+from infra.google.times import timestamp_s
 from infra.ops.running.machine_term import MachineTerm
 from infra.ops.running.running_now import RunningNow
+from infra.ops.running.service_now import read_service
 from infra.ops.running.usage import Usage
 from infra.planning.plan import Plan
 
@@ -31,9 +33,13 @@ class PlatformOperations(ABC):
             f"nothing here renews machines {plan.platform.where} yet; `gemma4 status {plan.stack}` looks at them."
         )
 
-    @abstractmethod
     def deployed_since(self, session: GoogleSession, plan: Plan) -> float | None:
-        """Return when the stack was deployed first, in seconds since 1970; None where it is not. Raises GoogleError."""
+        """Return when the stack was deployed first, in seconds since 1970; None where it is not. Raises GoogleError.
+
+        Each platform answers callers by a Cloud Run service: the server itself, or the gateway.
+        """
+        service = read_service(session, plan.names.prefix, plan.region, [])
+        return None if service is None else timestamp_s(service.created)
 
 
 def operations_of(plan: Plan) -> PlatformOperations:

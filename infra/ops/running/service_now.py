@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterator
+
+from rich.console import RenderableType
 
 from infra.errors import GoogleError
 from infra.google.cloud_run import CloudRun, Revision, Service
@@ -11,6 +13,7 @@ from infra.google.monitoring import InstanceCount, Monitoring
 from infra.google.session import GoogleSession
 from infra.google.times import moment, timestamp_s
 from infra.ops.answers.status_answers import ServiceRow
+from infra.planning.report.tables import labelled
 from infra.planning.server.command import HASH_PREFIX
 from infra.planning.units import counted, read_duration
 
@@ -42,8 +45,12 @@ def read_service(session: GoogleSession, name: str, region: str, gaps: list[str]
     return _row(name, region, service, revision, count)
 
 
-def service_lines(row: ServiceRow, now: float) -> Iterable[tuple[str, str]]:
-    """Yield what there is to say of a service, each under a label. `now`: seconds since 1970."""
+def service_lines(row: ServiceRow, now: float) -> Iterator[RenderableType]:
+    """Yield what there is to say of a service for a terminal. `now`: seconds since 1970."""
+    return (labelled([(f"  {name}", text)], 11) for name, text in _labelled_words(row, now))
+
+
+def _labelled_words(row: ServiceRow, now: float) -> Iterator[tuple[str, str]]:
     ready = f"revision {row.revision} is ready" if row.revision else "no revision is ready"
     shares = ", ".join(f"{name} {percent} %" for name, percent in row.traffic.items() if name != row.revision)
     whole = "" if shares or not row.revision else " and has the traffic"

@@ -5,18 +5,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from infra.google.logs import LogSource
 from infra.google.times import read_moment
 from infra.google.tpu_types import QueueState
-from infra.ops.tpu.slice_status import SERVING, SliceStatus
+from infra.ops.running.supervised_machine import NOTHING, log_command, report_fault, routing_fault, specification_fault
+from infra.ops.running.supervisor_report import SERVING
+from infra.ops.tpu.slice_status import SliceStatus
 from infra.planning.plan import Plan
 from infra.planning.units import read_duration
 
-SILENT_S = 300.0
-"""The supervisor renews its report every minute: after five minutes a report says nothing about now."""
-
-NOTHING = "nothing: it serves"
-"""The next step of a slice that is well."""
 _HEALTHY = ("HEALTHY", "HEALTH_UNSPECIFIED", "")
 _SETTING_UP = ("CREATING", "STARTING", "RESTARTING", "REIMAGING", "REPAIRING")
 
@@ -27,13 +23,14 @@ def with_next_step(seen: SliceStatus, plan: Plan) -> SliceStatus:
     The first fault decides what to do: queue, owner, machine, health, report, specification, record. Without one, what will end
     the slice soon comes before its stage; such a slice may still be serving.
     """
+    log = log_command(plan, seen.host)
     fault = (
         _pause(seen, plan)
         or _queue_fault(seen)
         or _machine_fault(seen)
-        or _report_fault(seen, plan)
-        or _specification_fault(seen, plan)
-        or _routing_fault(seen, plan)
+        or report_fault(seen, plan, log)
+        or specification_fault(seen, plan, f"{_TROUBLE} {log}")
+        or ("" if seen.followed else routing_fault(seen, log))  # one that is followed is not to be asked any more
     )
     if fault:
         return replace(seen, serving=False, next=fault)
@@ -87,37 +84,6 @@ def _machine_fault(seen: SliceStatus) -> str:
     return ""
 
 
-def _report_fault(seen: SliceStatus, plan: Plan) -> str:
-    said = seen.supervisor
-    if said.unreadable:
-        return "whether it serves is unknown, since its report cannot be read: see the line above"
-    if said.age_s is not None and said.age_s > SILENT_S:
-        return f"its supervisor has not reported for {read_duration(said.age_s)}: see {_log_command(seen, plan)}"
-    slowest = plan.startup.extremes.high
-    if not said.stage and seen.age_s is not None and seen.age_s > slowest:
-        since = f"since the machine was created {read_duration(seen.age_s)} ago, longer than a start takes"
-        return f"its supervisor has not reported {since}: see {_log_command(seen, plan)}"
-    return ""
-
-
-def _specification_fault(seen: SliceStatus, plan: Plan) -> str:
-    said = seen.supervisor
-    if said.stage != SERVING or said.running == plan.command.spec_hash:
-        return ""
-    if said.error:
-        return f"it serves another specification than planned, and {_TROUBLE} {_log_command(seen, plan)}"
-    if said.preparing:
-        return "it serves another specification while it prepares the next: look again in some minutes"
-    return "it serves another specification than planned: pulumi up brings it up to date"
-
-
-def _routing_fault(seen: SliceStatus, plan: Plan) -> str:
-    """Return why a slice that serves is not asked; one that another has followed is not to be asked any more."""
-    if not seen.unrouted or seen.followed:
-        return ""
-    return f"it serves, and no request reaches it: {seen.unrouted}; if that stays so, see {_log_command(seen, plan)}"
-
-
 _TROUBLE = "reports trouble: see the line above, and what came before it:"
 _FURTHER_SLICE = "queue a further slice (tpu.slices) to go on serving"
 
@@ -125,7 +91,7 @@ _FURTHER_SLICE = "queue a further slice (tpu.slices) to go on serving"
 def _ahead(seen: SliceStatus, plan: Plan) -> str:
     """Return what may soon end a slice that serves or starts: trouble, maintenance, its run duration. Empty if nothing."""
     if seen.supervisor.error:
-        return f"the machine {_TROUBLE} {_log_command(seen, plan)}"
+        return f"the machine {_TROUBLE} {log_command(plan, seen.host)}"
     if seen.maintenance:
         return f"Google announces maintenance for {read_moment(seen.maintenance)}: {_FURTHER_SLICE}"
     if seen.supervisor.maintenance:
@@ -134,8 +100,3 @@ def _ahead(seen: SliceStatus, plan: Plan) -> str:
     if seen.left_s is not None and lead is not None and seen.left_s < lead.before_end_s():
         return f"it ends in {read_duration(seen.left_s)}: gemma4 renew {plan.stack} asks for the next one"
     return ""
-
-
-def _log_command(seen: SliceStatus, plan: Plan) -> str:
-    """The command that shows what the machine wrote."""
-    return LogSource.machine(seen.id, plan.zone or "").command(plan.names.project)

@@ -3,25 +3,22 @@ lost it."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
-from infra.errors import GoogleError
 from infra.google.session import GoogleSession
 from infra.google.slice_records import is_expired, is_owned, request_end, run_end
-from infra.google.times import duration_s, moment, timestamp_s
+from infra.google.times import duration_s, moment
 from infra.google.tpu_types import Provisioning, QueuedResource, QueueState
 from infra.google.tpu_zone import TpuZone
 from infra.ops.running.member_addresses import MemberAddresses
+from infra.ops.running.supervised_machine import why_unrouted
+from infra.ops.running.supervisor_report import NAMESPACE, SERVING, age_s, hear
 from infra.ops.tpu.next_step import with_next_step
-from infra.ops.tpu.slice_status import SERVING, SliceStatus, SupervisorReport
+from infra.ops.tpu.slice_status import SliceStatus
 from infra.planning.plan import Plan
 from infra.planning.platforms.tpu.slices import SlicesPlan
 from infra.planning.units import read_duration
-
-_NAMESPACE, _KEY = "gemma4", "status"  # of the guest attribute that holds the supervisor's report
 
 
 def slice_statuses(
@@ -50,12 +47,9 @@ def _missing(plan: Plan, name: str) -> SliceStatus:
 
 
 def _unrouted(one: SliceStatus, addresses: MemberAddresses | None) -> str:
-    said = one.supervisor
-    if addresses is None or said.stage != SERVING:
+    if one.supervisor.stage != SERVING:
         return ""
-    if why := addresses.why_not_routed(one.host, one.address):
-        return why
-    return "" if said.ready is None or one.host in said.ready else "its supervisor does not let requests in"
+    return why_unrouted(one.supervisor, one.host, one.address, (one.host,), addresses)
 
 
 def _in_turns(seen: Sequence[SliceStatus]) -> list[SliceStatus]:
@@ -67,32 +61,6 @@ def _in_turns(seen: Sequence[SliceStatus]) -> list[SliceStatus]:
     served = newest.supervisor.stage == SERVING
     changed = {oldest.id: replace(oldest, followed=served), newest.id: replace(newest, follows=oldest.host)}
     return [changed.get(one.id, one) for one in seen]
-
-
-def read_report(attributes: Mapping[str, str], now: float) -> SupervisorReport:
-    """Return the supervisor's report, blank where there is none that can be read. `now`: seconds since 1970."""
-    try:
-        said: Any = json.loads(attributes.get(_KEY, ""))
-    except ValueError:
-        return SupervisorReport()
-    if not isinstance(said, dict):
-        return SupervisorReport()
-    newest: Mapping[str, Any] = next(iter(said.get("errors") or ()), {})
-    preparing, percent = str(said.get("preparing") or ""), said.get("weightsPercent")
-    if preparing and percent is not None:
-        preparing += f", {percent} % of the weights are here"
-    at, ready = str(said.get("at") or ""), said.get("ready")
-    return SupervisorReport(
-        stage=str(said.get("stage") or ""),
-        wanted=str(said.get("wanted") or ""),
-        running=str(said.get("running") or ""),
-        preparing=preparing,
-        error=str(newest.get("message", "")),
-        maintenance=str(said.get("maintenance") or ""),
-        at=at,
-        age_s=_age_s(at, now),
-        ready=tuple(map(str, ready)) if isinstance(ready, list) else None,
-    )
 
 
 def _read_slice(zone: TpuZone, plan: Plan, slices: SlicesPlan, name: str, queued: QueuedResource) -> SliceStatus:
@@ -107,7 +75,7 @@ def _read_slice(zone: TpuZone, plan: Plan, slices: SlicesPlan, name: str, queued
         owned=is_owned(queued, {**plan.labels, "slice": name}),
         queue=queued.state.value,
         why=queued.error,
-        waited_s=_age_s(queued.create_time, now),
+        waited_s=age_s(queued.create_time, now),
         expired=is_expired(queued, now, slices.valid_until_duration_s),
         expires_at="" if request is None else moment(request.at),
         expires_guessed=request is not None and request.guessed,
@@ -116,10 +84,7 @@ def _read_slice(zone: TpuZone, plan: Plan, slices: SlicesPlan, name: str, queued
     node = zone.node(slice_id)
     if node is None:
         return seen
-    try:
-        report = read_report(zone.guest_attributes(slice_id, _NAMESPACE), zone.session.clock())
-    except GoogleError as error:
-        report = SupervisorReport(unreadable=str(error))
+    report, _ = hear(lambda: zone.guest_attributes(slice_id, NAMESPACE), zone.session.clock)
     end = run_end(node, _run_s(queued, slices))
     return replace(
         seen,
@@ -129,7 +94,7 @@ def _read_slice(zone: TpuZone, plan: Plan, slices: SlicesPlan, name: str, queued
         problem=node.problem,
         maintenance=node.maintenance,
         supervisor=report,
-        age_s=_age_s(node.create_time, now),
+        age_s=age_s(node.create_time, now),
         left_s=None if end is None else max(0.0, end.at - now),
         ends_at="" if end is None else moment(end.at),
         ends_guessed=end is not None and end.guessed,
@@ -154,8 +119,3 @@ def _granted(queued: QueuedResource, slices: SlicesPlan) -> str:
 
 def _terms(provisioning: str, run_s: int | None) -> str:
     return provisioning if run_s is None else f"{provisioning} for {read_duration(run_s)}"
-
-
-def _age_s(at: str, now: float) -> float | None:
-    written = timestamp_s(at)
-    return None if written is None else max(0.0, now - written)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from infra.errors import GoogleError
 from infra.google.session import GoogleSession
-from infra.ops.diagnosing.findings import Diagnosis, Finding, Line, Look, findings_in, quoted
+from infra.ops.diagnosing.findings import Diagnosis, Look
+from infra.ops.diagnosing.machine_findings import look_at_machine
 from infra.ops.running.member_addresses import member_addresses
-from infra.ops.tpu.next_step import NOTHING
 from infra.ops.tpu.read_slices import slice_statuses
-from infra.ops.tpu.slice_status import SliceStatus
 from infra.planning.plan import Plan
 from infra.planning.platforms.tpu.slices import SlicesPlan
 
@@ -24,35 +23,17 @@ def look_at(diagnosis: Diagnosis, session: GoogleSession, plan: Plan) -> None:
         diagnosis.looks.append(Look("TPU slices", trouble=str(error)))
         return
     for one in statuses:
-        where = f"slice {one.host}"
-        state = " ".join(filter(None, (one.queue, one.node, one.supervisor.stage)))
-        if one.supervisor.unreadable:
-            diagnosis.looks.append(Look(f"report of {where}", trouble=one.supervisor.unreadable))
-        diagnosis.looks.append(Look(where, state))
-        if not one.serving or one.next != NOTHING:
-            diagnosis.findings += _of_slice(one, where, state)
-
-
-def _of_slice(one: SliceStatus, where: str, state: str) -> list[Finding]:
-    """Return what the catalog knows of a slice that needs something, else what `gemma4 tpu status` would say."""
-    machine = " ".join(filter(None, (f"machine {one.node}" if one.node else "", one.health, one.problem)))
-    said = [
-        f"queue {one.queue}: {one.why}" if one.why else f"queue {one.queue}",
-        machine,
-        f"maintenance {one.maintenance or one.supervisor.maintenance}"
-        if one.maintenance or one.supervisor.maintenance
-        else "",
-        one.supervisor.error,
-    ]
-    lines = [Line(text, one.supervisor.at if text == one.supervisor.error else "") for text in said if text]
-    if found := findings_in(lines, where, "condition", "log"):
-        return found
-    does = "serves, and needs something" if one.serving else "does not serve"
-    evidence = quoted("; ".join(line.text for line in lines) or state)
-    return [
-        Finding("slice-needs-attention", where, f"the slice {does}: {state}", _sentence(one.next), "sure", evidence)
-    ]
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."
+        machine = [f"machine {one.node}" if one.node else "", one.health, one.problem]
+        maintenance = one.maintenance or one.supervisor.maintenance
+        look_at_machine(
+            diagnosis,
+            one,
+            "slice",
+            one.host,
+            state=(one.queue, one.node, one.supervisor.stage),
+            said=[
+                f"queue {one.queue}: {one.why}" if one.why else f"queue {one.queue}",
+                " ".join(filter(None, machine)),
+                f"maintenance {maintenance}" if maintenance else "",
+            ],
+        )

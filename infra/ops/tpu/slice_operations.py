@@ -10,16 +10,17 @@ from infra.catalog import catalog
 from infra.errors import GoogleError
 from infra.google.monitoring import Monitoring
 from infra.google.session import GoogleSession
-from infra.google.times import read_moment, timestamp_s
+from infra.google.times import timestamp_s
 from infra.google.tpu_types import QueueState
 from infra.ops.answers.slice_answers import OrphanRow
 from infra.ops.answers.status_answers import SliceNowRow
-from infra.ops.running.gateway_now import gateway_fault, gateway_usage
+from infra.ops.running.gateway_now import gateway_usage, look_at_gateway
 from infra.ops.running.machine_term import MachineTerm, Phase
 from infra.ops.running.member_addresses import member_addresses
 from infra.ops.running.platform_operations import PlatformOperations
 from infra.ops.running.running_now import RunningNow
-from infra.ops.running.service_now import read_service, service_lines
+from infra.ops.running.service_now import service_lines
+from infra.ops.running.supervised_machine import machine_line
 from infra.ops.running.usage import NO_RECORD, Usage, copy_usage
 from infra.ops.tpu.orphans import Orphans, find_orphans
 from infra.ops.tpu.read_slices import slice_ids, slice_statuses
@@ -29,7 +30,7 @@ from infra.planning.gateway.members import TURNS
 from infra.planning.plan import Plan
 from infra.planning.platforms.tpu.slices import SlicesPlan
 from infra.planning.report.tables import labelled
-from infra.planning.units import counted, read_duration
+from infra.planning.units import counted
 
 
 class SliceOperations(PlatformOperations):
@@ -38,23 +39,16 @@ class SliceOperations(PlatformOperations):
     def look(self, session: GoogleSession, plan: Plan) -> RunningNow:
         slices = _slices(plan)
         gaps: list[str] = []
-        gateway = None
         try:
             addresses = member_addresses(session, plan)
             statuses = slice_statuses(session, plan, slices, addresses)
         except GoogleError as error:
             return RunningNow(None, "is not known to serve: the TPU API cannot be asked", gaps=(str(error),))
-        try:
-            gateway = read_service(session, plan.names.prefix, plan.region, gaps)
-            fault = gateway_fault(gateway, plan)
-        except GoogleError as error:
-            fault = None
-            gaps.append(f"the gateway: {error}")
+        gateway, fault = look_at_gateway(session, plan, gaps)
         orphans = slice_orphans(session, plan, slices)
         summary, then = _paused(statuses, plan) or _judged(statuses, fault)
-        lines = [labelled([(f"  {one.host}", _in_a_line(one))], 11) for one in statuses]
-        if gateway:
-            lines += [labelled([(f"  {name}", text)], 11) for name, text in service_lines(gateway, session.clock())]
+        gateway_lines = service_lines(gateway, session.clock()) if gateway else ()
+        lines = [labelled([(f"  {one.host}", machine_line(one, _words(one)))], 11) for one in statuses]
         return RunningNow(
             not not_serving(statuses) and fault is None,
             summary,
@@ -63,7 +57,7 @@ class SliceOperations(PlatformOperations):
             gateway,
             tuple(_row(one) for one in statuses),
             tuple(OrphanRow(**vars(one)) for one in orphans.found),
-            (*lines, *orphan_lines(Orphans(orphans.found, ()))),
+            (*lines, *gateway_lines, *orphan_lines(Orphans(orphans.found, ()))),
             (*gaps, *filter(None, [addresses.gap]), *orphans.gaps),
             tuple(addresses.of_nobody({one.address for one in statuses})),
         )
@@ -77,10 +71,6 @@ class SliceOperations(PlatformOperations):
     def terms(self, session: GoogleSession, plan: Plan) -> Iterator[MachineTerm]:
         for one in slice_statuses(session, plan, _slices(plan)):
             yield MachineTerm(one.name, one.host, _phase(one), timestamp_s(one.ends_at))
-
-    def deployed_since(self, session: GoogleSession, plan: Plan) -> float | None:
-        gateway = read_service(session, plan.names.prefix, plan.region, [])
-        return None if gateway is None else timestamp_s(gateway.created)
 
 
 OPERATIONS = SliceOperations()
@@ -139,12 +129,8 @@ def not_serving(statuses: Sequence[SliceStatus]) -> list[SliceStatus]:
     return [one for one in statuses if one.name not in served]
 
 
-def _in_a_line(one: SliceStatus) -> str:
-    parts = [one.queue, *([f"machine {one.node}"] if one.node else [])]
-    parts += [" ".join(filter(None, (one.supervisor.stage, one.supervisor.running)))] if one.supervisor.stage else []
-    if one.ends_at and one.left_s is not None:
-        parts.append(f"ends {read_moment(one.ends_at)}, {read_duration(one.left_s)} left")
-    return f"{', '.join(parts)}. {'' if one.serving and one.next.startswith('nothing') else one.next}".strip()
+def _words(one: SliceStatus) -> list[str]:
+    return [one.queue, *([f"machine {one.node}"] if one.node else [])]
 
 
 def _row(one: SliceStatus) -> SliceNowRow:

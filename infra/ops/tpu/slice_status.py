@@ -4,29 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-SERVING = "serving"
-"""The stage of a supervisor whose server answers."""
-
-
-@dataclass(frozen=True)
-class SupervisorReport:
-    """What the supervisor last wrote into its machine's guest attributes. All fields are blank where it has written
-    nothing yet."""
-
-    stage: str = ""
-    wanted: str = ""
-    running: str = ""
-    preparing: str = ""
-    error: str = ""
-    """The newest trouble."""
-    maintenance: str = ""
-    at: str = ""
-    """When it was written, RFC 3339."""
-    age_s: float | None = None
-    ready: tuple[str, ...] | None = None
-    """Names under which the machine takes requests; None where the report does not say."""
-    unreadable: str = ""
-    """Why Google does not hand the report out."""
+from infra.ops.running.supervisor_report import SupervisorReport
 
 
 @dataclass(frozen=True)
