@@ -11,7 +11,7 @@ pip=(-m pip --disable-pip-version-check --quiet)
 rm -rf build
 "$bin/python" "${pip[@]}" wheel --no-deps --no-build-isolation --wheel-dir "$place" .
 "$bin/python" -m venv "$place/empty"
-"$place/empty/bin/python" "${pip[@]}" install --require-hashes -r requirements.txt
+"$place/empty/bin/python" "${pip[@]}" install --no-compile --require-hashes -r requirements.txt
 "$place/empty/bin/python" "${pip[@]}" install --no-deps "$place"/gemma4-*.whl
 
 mkdir "$place/stacks"
