@@ -18,7 +18,8 @@ from infra.components.shared.stack_outputs import Outputs, stack_outputs
 from infra.components.shared.weights import Weights, WeightsArgs
 from infra.planning.gateway.members import READY_PORT
 from infra.planning.plan import Plan
-from infra.planning.platforms.compute_engine.machines import GATEWAY, MACHINES, MachinesPlan
+from infra.planning.platforms.behind_gateway import GATEWAY
+from infra.planning.platforms.compute_engine.machines import MACHINES, MachinesPlan
 
 
 def deploy(plan: Plan, secrets: Secrets) -> Outputs:

@@ -16,7 +16,8 @@ from infra.components.shared.weights import Weights, WeightsArgs
 from infra.components.tpu.tpu_slice import TpuSlice, TpuSliceArgs
 from infra.planning.gateway.members import READY_PORT
 from infra.planning.plan import Plan
-from infra.planning.platforms.tpu.slices import GATEWAY, SLICES, SlicesPlan
+from infra.planning.platforms.behind_gateway import GATEWAY
+from infra.planning.platforms.tpu.slices import SLICES, SlicesPlan
 from infra.planning.server.command import PORT
 
 

@@ -25,6 +25,11 @@ MOST_IN_FLIGHT = MOST_INSTANCES * MOST_CONCURRENCY
 _PROBE = HttpProbe(initial_delay_s=0, period_s=5, timeout_s=5, failure_threshold=48, path=READY_PATH)
 
 
+def most_requests_each(servers: int) -> int:
+    """Return how many requests one of so many servers may be sent at once through a gateway."""
+    return min(MOST_CONCURRENCY, MOST_IN_FLIGHT // servers)
+
+
 @dataclass(frozen=True)
 class GatewayPlan:
     """The Cloud Run service of the gateway. Each instance checks the members and counts requests by itself."""

@@ -12,7 +12,9 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-KNOWN_NAMES = ("blue", "green", "red", "amber")
+MEMBER_NAMES = ("blue", "green", "red", "amber", "violet", "teal", "pink", "grey")
+"""Names for machines that nobody named, as many as the settings take."""
+KNOWN_NAMES = MEMBER_NAMES[:4]
 """Names that every gateway knows, whether or not the settings have a machine of that name."""
 TURNS = ("a", "b")
 """Of a machine that is followed by another one of its name."""

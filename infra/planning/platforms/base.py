@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -11,8 +11,6 @@ from infra.catalog import Accelerator, Catalog, Quota
 from infra.errors import Fault, Findings
 from infra.planning.artifacts import ImageRef
 from infra.planning.cost.estimate import Rental
-from infra.planning.cost.price_lines import MONTH_H, LineItem, price_line
-from infra.planning.gateway.limits import GatewayPlan
 from infra.planning.gateway.service_limits import HttpProbe
 from infra.planning.names import Names
 from infra.planning.performance.startup import (
@@ -68,13 +66,6 @@ class QuotaNeed:
     def beyond_default(self, times: int = 1) -> bool:
         """Return True if `times` the amount is more than a project usually has; False where that is not known."""
         return self.quota.default is not None and times * self.amount > self.quota.default
-
-
-def gateway_month(facts: Catalog, gateway: GatewayPlan, region: str) -> Iterator[LineItem]:
-    """Yield what a kept instance of the gateway costs in a month without requests."""
-    hours = MONTH_H * gateway.min_instances
-    yield price_line(facts, "gateway vCPU", gateway.cpu * hours, "cloud-run-idle-vcpu", region)
-    yield price_line(facts, "gateway memory", gateway.memory_mib / 1024 * hours, "cloud-run-idle-memory", region)
 
 
 class Deployment(Rental):

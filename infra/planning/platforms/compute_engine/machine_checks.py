@@ -1,4 +1,4 @@
-"""What is known not to work, or to be wasted, with machines: zones, types, terms, memory, disk and quotas."""
+"""What is known not to work, or to be wasted, with machines: zones, types, memory, disk and quotas."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ from dataclasses import dataclass
 
 from infra.catalog import GIB, Accelerator, catalog
 from infra.errors import Fault, Findings
-from infra.planning.gateway.gateway_checks import check_gateway
 from infra.planning.names import region_of
 from infra.planning.platforms.base import QUOTAS_PAGE, Draft
-from infra.planning.platforms.behind_gateway import Backends, check_behind_gateway
 from infra.planning.platforms.compute_engine.machine_starts import SYSTEM_BYTES, UNPACKED_BYTES, least_disk_gb
 from infra.planning.platforms.compute_engine.machines import MachinesPlan, limits_of
-from infra.planning.platforms.flex_start import QueuedCapacity
 from infra.planning.server.user_flags import SPREADING_FLAGS, serving_flags
 from infra.planning.settings.declarations import Settings
 from infra.planning.units import counted, read_usd
@@ -58,7 +55,7 @@ def check_zones(zones: Sequence[str], accelerator: Accelerator) -> Findings:
 
 
 def check_machines(draft: Draft, machines: MachinesPlan) -> Findings:
-    """Return all faults of the machines."""
+    """Return what is wrong with the machines, beside what holds for all that stand behind a gateway."""
     return _MachineFaults(draft, machines).all()
 
 
@@ -71,46 +68,14 @@ class _MachineFaults:
 
     def all(self) -> Findings:
         """Return everything that is wrong."""
-        draft, machines, machine = self.draft, self.machines, self.draft.settings.machine
-        asked = QueuedCapacity(
-            group="machine",
-            what="machine",
-            api="Compute Engine",
-            provisioning=machines.provisioning,
-            lasting=None,
-            run=None if machines.max_run_duration_s is None else machine.max_run_duration,
-            valid=None if machines.valid_until_duration_s is None else machine.valid_until_duration,
-            wait=machine.wait_for_capacity,
-            unattended_s=machines.unattended_s,
-            usd_per_hour=machines.together * sum(line.usd for line in machines.hour(catalog())),
-        )
-        behind = check_behind_gateway(
-            draft.settings,
-            Backends("server", machines.replicas, machines.requests_each, machines.region, machines.subnet_cidr),
-            max_num_seqs=draft.server.max_num_seqs,
-        )
         refusals = (
             *self._spread(),
             *self._shapes(),
             *self._memory_disk(),
             *self._unpinned_system(),
             *self._flex_start(),
-            *asked.refusals(draft.startup),
         )
-        warnings = (
-            *self._idle_gpus(),
-            *self._alone(),
-            *self._quotas(),
-            *asked.warnings(draft.startup, draft.origins),
-        )
-        in_vain = check_gateway(
-            draft.settings,
-            draft.origins,
-            servers=machines.replicas,
-            requests_each=machines.requests_each,
-            max_num_seqs=draft.server.max_num_seqs,
-        )
-        return Findings(refusals, (*warnings, *in_vain)) + self._disk() + behind
+        return Findings(refusals, (*self._idle_gpus(), *self._alone(), *self._quotas())) + self._disk()
 
     def _flex_start(self) -> Iterator[Fault]:
         """Refuse flex-start, which nothing here builds, and of which Google's page says that it leaves G4 out."""

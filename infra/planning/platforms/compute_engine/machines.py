@@ -1,4 +1,4 @@
-"""The machines of a stack: where and on which terms, how many servers each runs, and what stands before them."""
+"""The machines of a stack: of which types, where, how many servers each runs, and what it costs."""
 
 from __future__ import annotations
 
@@ -9,22 +9,18 @@ from typing import Any
 from infra.catalog import Accelerator, Catalog, ComputeEngineLimits, Price, catalog
 from infra.errors import CatalogError
 from infra.planning.cost.price_lines import MONTH_H, LineItem, price_line
-from infra.planning.gateway.limits import GatewayPlan, plan_gateway
-from infra.planning.gateway.members import KNOWN_NAMES, TURNS, GatewayMember, gateway_members
+from infra.planning.gateway.members import MEMBER_NAMES, TURNS, GatewayMember, gateway_members
 from infra.planning.names import Names, region_of
 from infra.planning.performance.startup import StartupEstimate
-from infra.planning.platforms.base import Deployment, QuotaNeed, gateway_month
-from infra.planning.platforms.flex_start import SHORTEST_QUEUE_S
-from infra.planning.platforms.renewal import RenewalLead
+from infra.planning.platforms.base import QuotaNeed
+from infra.planning.platforms.behind_gateway import BehindGateway, gateway_before, is_paused, queue_s, run_s
 from infra.planning.server.command import PORT
 from infra.planning.settings.cidr import neighbour
 from infra.planning.settings.declarations import Provisioning, Settings
 from infra.planning.units import counted, parse_duration, read_duration, read_minutes, read_predicted, read_usd
 
-GATEWAY, MACHINES = "-gate", "-gpu"
-"""Ends of names: of the gateway's account; of the machines' subnet, and the tag by which the firewall knows them."""
-MACHINE_NAMES = (*KNOWN_NAMES, "violet", "teal", "pink", "grey")
-"""Names for machines that nobody named, as many as machine.names takes."""
+MACHINES = "-gpu"
+"""End of the name of the machines' subnet, and of the tag by which the firewall knows them."""
 FREE_IOPS, FREE_THROUGHPUT = 3000, 140
 """What a disk of Hyperdisk Balanced does free of charge, a second: operations and MiB."""
 IOPS_PER_MIBPS = 4
@@ -58,14 +54,15 @@ class BootDisk:
 
 
 @dataclass(frozen=True)
-class MachinesPlan(Deployment):
-    """The machines of a stack, all alike but for their names, each with as many servers as its GPUs allow; and the gateway
-    before them. A replica is one server."""
+class MachinesPlan(BehindGateway):
+    """The machines of a stack, each with as many servers as its GPUs allow. A replica is one server."""
 
-    names: tuple[str, ...]
-    """Never empty: a stack that is paused without names is planned with one machine."""
-    paused: bool
-    """Whether no machine is asked for, while all else of the stack stays."""
+    names_setting = "machine.names"
+    machine_noun = "machine"
+    server_noun = "server"
+    api = "Compute Engine"
+    lasting = None
+
     zones: tuple[str, ...]
     """Of one region: Google may place a machine in any of them."""
     shapes: tuple[str, ...]
@@ -78,31 +75,14 @@ class MachinesPlan(Deployment):
     """On each machine."""
     turns: tuple[str, ...]
     """Of machines that are followed by others of their name; empty where the same machine comes back."""
-    provisioning: Provisioning
     limits: ComputeEngineLimits
     image: str
     """The system's, as Compute Engine takes it."""
     disk: BootDisk
-    max_run_duration_s: int | None
-    """None: until it is deleted or, for spot, taken away."""
-    valid_until_duration_s: int | None
-    """How long a flex-start request may stand in the queue; None on other terms."""
-    wait_for_capacity_s: int
-    """How long one `pulumi up` waits."""
-    subnet_cidr: str
-    """Range of the machines, beside the gateway's."""
-    gateway: GatewayPlan
-    gateway_region: str
 
     @property
     def region(self) -> str:
-        """The zones' own, wherever the gateway is."""
         return region_of(self.zones[0])
-
-    @property
-    def machines(self) -> int:
-        """How many machines there are when the stack runs."""
-        return len(self.names)
 
     @property
     def ports(self) -> tuple[int, ...]:
@@ -114,20 +94,12 @@ class MachinesPlan(Deployment):
         return self.gateway.members
 
     @property
-    def replicas(self) -> int:
-        return self.machines * len(self.servers)
-
-    @property
     def together(self) -> int:
         return len(self.servers)
 
-    @property
-    def requests_each(self) -> int:
-        return self.gateway.requests_each
-
     def member_paths(self) -> Mapping[str, str]:
         if self.turns:  # which of the turns serves is not known here
-            return {name: f"/members/{name}" for name in self.names}
+            return super().member_paths()
         return {server: path for name in self.names for server, path in self.paths_of(name).items()}
 
     def paths_of(self, machine: str) -> Mapping[str, str]:
@@ -146,27 +118,6 @@ class MachinesPlan(Deployment):
         # One log a machine, and it says the region: Google chooses the zone.
         return {"kind": "machine", "name": names.member(self.machine_of(member)), "location": self.region}
 
-    def services(self, names: Names) -> dict[str, tuple[str, str]]:
-        return {"gateway": (names.prefix, self.gateway_region)}
-
-    @property
-    def unattended_s(self) -> int:
-        """How long a request still stands in the queue after the `pulumi up` that made it has stopped waiting."""
-        return max(0, (self.valid_until_duration_s or 0) - max(self.wait_for_capacity_s, SHORTEST_QUEUE_S))
-
-    @property
-    def always_running(self) -> int:
-        return 0 if self.paused else super().always_running
-
-    @property
-    def ends_after_s(self) -> int | None:
-        return self.max_run_duration_s
-
-    def renewal(self, startup: StartupEstimate) -> RenewalLead | None:
-        if self.max_run_duration_s is None:
-            return None
-        return RenewalLead(max(self.valid_until_duration_s or 0, self.wait_for_capacity_s), startup.extremes.high)
-
     def hour(self, facts: Catalog) -> Iterator[LineItem]:
         """Return the price lines of one server: its GPUs, and its share of the machine's disk."""
         share = 1 / len(self.servers)
@@ -183,11 +134,8 @@ class MachinesPlan(Deployment):
     def _sku(self, provisioning: Provisioning | None = None) -> str:
         return f"{self.family}-{provisioning or self.provisioning}"
 
-    def idle_month(self, facts: Catalog) -> Iterator[LineItem]:
-        yield from gateway_month(facts, self.gateway, self.gateway_region)
-
     def price_notes(self, facts: Catalog) -> Iterator[str]:
-        yield "The gateway is priced between requests; while it forwards some, its CPU costs about ten times as much."
+        yield from super().price_notes(facts)
         price = self._price(facts)
         if self.provisioning == "spot":
             yield f"Spot prices move from month to month: this one was read on {price.source.read:%d %B %Y}."
@@ -221,17 +169,6 @@ class MachinesPlan(Deployment):
         lasts = read_duration(self.max_run_duration_s or 0)
         return f"flex-start, waits in a queue for capacity, is paid for while it exists and ends after {lasts}"
 
-    @property
-    def settings_without_end(self) -> dict[str, Any]:
-        return {} if self.max_run_duration_s is None else {"machine.provisioning": "on-demand"}
-
-    def settings_of(self, replicas: int, requests_each: int) -> dict[str, Any]:
-        written: dict[str, Any] = {}
-        if self.gateway.requests_each < requests_each:
-            written["scaling.concurrency"] = requests_each
-        machines = -(-replicas // self.together)
-        return written | ({"machine.names": list(MACHINE_NAMES[:machines])} if machines > 1 else {})
-
     def summary(self, usd_per_run: float | None) -> Iterator[tuple[str, str]]:
         ends = f", ends after {read_duration(self.max_run_duration_s)}" if self.max_run_duration_s else ""
         ends += f" ({read_usd(usd_per_run)})" if usd_per_run is not None else ""
@@ -263,9 +200,7 @@ class MachinesPlan(Deployment):
             f"{self.image}; disk of {self.disk.size_gb} GB, {self.disk.throughput_mibps} MiB/s and {self.disk.iops:,} "
             "operations a second"
         )
-        yield f"machines in {self.subnet_cidr}, the range beside the gateway's {settings.network.subnet_cidr}"
-        held = counted(self.gateway.requests_each, "request")
-        yield f"the gateway admits {held} at once for each server that is ready, and answers 429 to the next"
+        yield from self.gateway_lines(settings)
         one = read_predicted(startup.restart, read_duration, ends=read_minutes)
         if self.replicas == 1:
             yield f"a changed flag is an outage of {one}: the server loads again"
@@ -275,7 +210,7 @@ class MachinesPlan(Deployment):
     def as_json(self) -> dict[str, Any]:
         return {
             "machines": {
-                "names": list(self.names),
+                **self.capacity_data(),
                 "zones": list(self.zones),
                 "shapes": list(self.shapes),
                 "gpus": self.gpus,
@@ -283,16 +218,10 @@ class MachinesPlan(Deployment):
                     {"suffix": one.suffix, "port": one.port, "devices": list(one.devices)} for one in self.servers
                 ],
                 "members": [one.name for one in self.members()],
-                "provisioning": self.provisioning,
                 "image": self.image,
                 "diskGb": self.disk.size_gb,
                 "diskThroughputMibps": self.disk.throughput_mibps,
                 "diskIops": self.disk.iops,
-                "validUntilDurationS": self.valid_until_duration_s,
-                "maxRunDurationS": self.max_run_duration_s,
-                "waitForCapacityS": self.wait_for_capacity_s,
-                "subnetCidr": self.subnet_cidr,
-                "gatewayRequestsEach": self.gateway.requests_each,
             }
         }
 
@@ -326,25 +255,16 @@ def zones_of(settings: Settings, accelerator: Accelerator) -> tuple[str, ...]:
     return settings.machine.zones or accelerator.locations[:1]
 
 
-def is_paused(settings: Settings) -> bool:
-    """Return whether no machine is asked for: by `paused`, or because none is named."""
-    return settings.paused or not settings.machine.names
-
-
 def plan_machines(settings: Settings, accelerator: Accelerator, *, gateway_region: str) -> MachinesPlan:
     """Return the machines that the settings ask for."""
     machine, flex = settings.machine, settings.machine.provisioning == "flex-start"
     own_type = accelerator.machine_type or accelerator.id
-    names, wait_s = machine.names or MACHINE_NAMES[:1], parse_duration(machine.wait_for_capacity)
-    turns = TURNS if flex else ()
-    queue_s = max(wait_s, SHORTEST_QUEUE_S)
-    if machine.valid_until_duration is not None:
-        queue_s = parse_duration(machine.valid_until_duration)
+    names, turns = machine.names or MEMBER_NAMES[:1], TURNS if flex else ()
     shapes = machine.shapes or (own_type,)
     servers = servers_on(accelerator.devices, settings.serving.tensor_parallel_size or accelerator.devices, shapes)
     return MachinesPlan(
         names=names,
-        paused=is_paused(settings),
+        paused=is_paused(settings, machine.names),
         zones=zones_of(settings, accelerator),
         shapes=shapes,
         family=own_type.partition("-")[0],
@@ -355,15 +275,12 @@ def plan_machines(settings: Settings, accelerator: Accelerator, *, gateway_regio
         limits=limits_of(accelerator),
         image=_full_name(machine.image),
         disk=BootDisk(machine.disk_gb, machine.disk_throughput),
-        max_run_duration_s=parse_duration(machine.max_run_duration) if flex else None,
-        valid_until_duration_s=queue_s if flex else None,
-        wait_for_capacity_s=wait_s,
+        max_run_duration_s=run_s(machine),
+        valid_until_duration_s=queue_s(machine) if flex else None,
+        wait_for_capacity_s=parse_duration(machine.wait_for_capacity),
         subnet_cidr=neighbour(settings.network.subnet_cidr),
-        gateway=plan_gateway(
-            gateway_members(names, ports=[server.port for server in servers], turns=turns),
-            requests_each=settings.scaling.concurrency,
-            request_timeout_s=parse_duration(settings.scaling.request_timeout),
-            settings=settings.gateway,
+        gateway=gateway_before(
+            gateway_members(names, ports=[server.port for server in servers], turns=turns), settings
         ),
         gateway_region=gateway_region,
     )

@@ -1,45 +1,11 @@
-"""What is known not to work, or to be wasted, with TPU slices: zones, durations, addresses, and what their gateway lets in."""
+"""Zones that are known not to give TPU slices, or not known to."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from infra.catalog import Accelerator, catalog
+from infra.catalog import Accelerator
 from infra.errors import Fault, Findings
-from infra.planning.performance.startup import StartupEstimate
-from infra.planning.platforms.behind_gateway import Backends, check_behind_gateway
-from infra.planning.platforms.flex_start import QueuedCapacity
-from infra.planning.platforms.tpu.slices import SlicesPlan, limits_of
+from infra.planning.platforms.tpu.slices import limits_of
 from infra.planning.settings.declarations import Settings
-from infra.planning.settings.resolve import Origin
-
-
-def check_slices(
-    settings: Settings,
-    slices: SlicesPlan,
-    startup: StartupEstimate,
-    origins: Mapping[str, Origin],
-    max_num_seqs: int,
-) -> Findings:
-    """Return all faults of the slices. Of the model, only the time that it takes to start matters here."""
-    tpu = settings.tpu
-    asked = QueuedCapacity(
-        group="tpu",
-        what="slice",
-        api="The TPU API",
-        provisioning=tpu.provisioning,
-        lasting="flex-start",
-        run=None if slices.max_run_duration_s is None else tpu.max_run_duration,
-        valid=tpu.valid_until_duration,
-        wait=tpu.wait_for_capacity,
-        unattended_s=slices.unattended_s,
-        usd_per_hour=sum(line.usd for line in slices.hour(catalog())),
-    )
-    return Findings((*asked.refusals(startup),), (*asked.warnings(startup, origins),)) + check_behind_gateway(
-        settings,
-        Backends("slice", len(slices.names), slices.requests_each, slices.region, slices.subnet_cidr),
-        max_num_seqs=max_num_seqs,
-    )
 
 
 def check_zone(settings: Settings, accelerator: Accelerator, zone: str) -> Findings:
