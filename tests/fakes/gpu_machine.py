@@ -17,8 +17,8 @@ GPUS_EACH = 2
 class GpuMachine(TpuMachine):
     """`places` is the list of servers that a specification has unless it says otherwise."""
 
-    def __init__(self, folder: Path, **overrides: str) -> None:
-        super().__init__(folder, **overrides)
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
         shutil.rmtree(folder / "dev" / "vfio")
         for name in (*(f"nvidia{number}" for number in range(SERVERS * GPUS_EACH)), "nvidiactl", "nvidia-uvm"):
             (folder / "dev" / name).touch()

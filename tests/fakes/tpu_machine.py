@@ -62,7 +62,6 @@ QUICK = {
     "RECORD_RETRY_CAP_S": "0.1",
     "DRAIN_CAP_S": "10",
     "REPORT_S": "0.02",
-    "MAINTENANCE_S": "0.1",
     "STREAMS": "4",
     "RANGE_MIB": "1",
     "IMAGE_GIB": "0",
@@ -74,7 +73,7 @@ QUICK = {
 class TpuMachine:
     """The machine after boot; `start` starts the supervisor on it. `close` fails if a secret got out anywhere."""
 
-    def __init__(self, folder: Path, *, address: str = "127.0.0.1", **overrides: str) -> None:
+    def __init__(self, folder: Path, *, address: str = "127.0.0.1") -> None:
         self.folder = folder
         self.google = FakeGoogle()
         self.google.__enter__()
@@ -97,7 +96,7 @@ class TpuMachine:
         self.add_token("hf", HF_TOKEN)
         self.environ = {
             "PATH": f"{self.machine.bin}:{os.environ['PATH']}",
-            **{f"GEMMA4_{name}": value for name, value in {**QUICK, **overrides}.items()},
+            **{f"GEMMA4_{name}": value for name, value in QUICK.items()},
             "GEMMA4_METADATA_HOST": self.metadata.host,
             "GEMMA4_STORAGE_URL": self.google.url,
             "GEMMA4_LOG_URL": f"{self.google.url}/logging",
@@ -184,6 +183,19 @@ class TpuMachine:
         self.metadata.set("gemma4-spec", json.dumps(document))
         return document
 
+    def serve(self, name: str, **changes: Any) -> None:
+        """Want a specification, start the supervisor unless it runs, and wait until it serves."""
+        self.want(name, **changes)
+        if self.process is None:
+            self.start()
+        self.until_serving(name)
+
+    def publish(self, first_lines: str = "# another version\n") -> bytes:
+        """Set the node's attribute to another version of the supervisor; returns that one."""
+        program = compiled(first_lines)
+        self.metadata.set("gemma4-supervisor", archive.in_base64(program))
+        return program
+
     def reboot(self) -> None:
         """The process and the container end, memory is empty, disks stay."""
         self.kill()
@@ -212,6 +224,16 @@ class TpuMachine:
         code = self.process.wait(30)
         self.process = None
         return code
+
+    def restart(self, **settings: str) -> None:
+        """Kill the supervisor and start the next one, with other settings from now on."""
+        self.kill()
+        self.configure(**settings)
+        self.start()
+
+    def configure(self, **settings: str) -> None:
+        """Change settings of the supervisor from its next start on."""
+        self.environ |= {f"GEMMA4_{name}": value for name, value in settings.items()}
 
     def children(self, word: str) -> list[str]:
         """Command lines of the commands that the supervisor runs now and that have `word` among their arguments."""
@@ -361,9 +383,9 @@ class TpuMachine:
 
 
 @functools.cache
-def compiled() -> bytes:
+def compiled(first_lines: str = "") -> bytes:
     """The supervisor with its bytecode beside it, since a test is over in the time that compiling takes."""
-    memory = io.BytesIO(archive.supervisor())
+    memory = io.BytesIO(archive.supervisor(first_lines))
     with zipfile.ZipFile(memory, "a") as packed, tempfile.TemporaryDirectory() as folder:
         packed.extractall(folder)
         for name in [name for name in packed.namelist() if name.startswith("containers/") and name.endswith(".py")]:

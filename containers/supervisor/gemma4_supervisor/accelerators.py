@@ -8,8 +8,7 @@ devices, the driver's libraries and their search path are passed one by one, as 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 
 from .desired_spec import ServerPlace, Spec
@@ -30,14 +29,6 @@ class NoDeviceError(Exception):
     """A server cannot be started: the machine does not have the devices that it needs."""
 
 
-@dataclass(frozen=True)
-class DeviceOptions:
-    """Options of `docker run`, and variables of the container's environment."""
-
-    options: Sequence[str]
-    env: Mapping[str, str] = field(default_factory=dict)
-
-
 class Accelerators:
     """The devices below `device_dir`. With `is_contained`, this machine has GPUs, and its driver was to be installed before
     this program ran."""
@@ -55,13 +46,13 @@ class Accelerators:
         """The numbers of the GPUs that a server has, none on a machine with TPU chips."""
         return (place.devices or self.gpus) if self.gpus else ()
 
-    def options(self, spec: Spec, place: ServerPlace, image_id: str) -> DeviceOptions:
-        """Return what gives the server its devices. Raises DockerError, NoDeviceError."""
+    def options(self, spec: Spec, place: ServerPlace, image_id: str) -> list[str]:
+        """Return the options of `docker run` that give the server its devices. Raises DockerError, NoDeviceError."""
         if self.gpus or self._is_contained or place.devices:
             return self._gpu_options(spec, place, image_id)
-        return DeviceOptions(self._chip_options(spec.privileged))
+        return self._chip_options(spec.privileged)
 
-    def _gpu_options(self, spec: Spec, place: ServerPlace, image_id: str) -> DeviceOptions:
+    def _gpu_options(self, spec: Spec, place: ServerPlace, image_id: str) -> list[str]:
         wanted = self.gpus_of(place) or place.devices
         missing = [number for number in wanted if number not in self.gpus]
         if missing or not wanted:
@@ -74,9 +65,8 @@ class Accelerators:
             options += ["--volume", f"{DRIVER}/{folder}:{IN_CONTAINER}/{folder}:ro"]
         search_path = spec.env.get(SEARCH_PATH) or self._docker.image_env(image_id).get(SEARCH_PATH, "")
         parts = [part for part in search_path.split(":") if part]
-        return DeviceOptions(
-            options, {SEARCH_PATH: ":".join([*(part for part in parts if part != LIBRARIES), LIBRARIES])}
-        )
+        search_path = ":".join([*(part for part in parts if part != LIBRARIES), LIBRARIES])
+        return [*options, "--env", f"{SEARCH_PATH}={search_path}"]
 
     def _chip_options(self, privileged: bool) -> list[str]:
         """Return the options for all chips, or for all of the machine where that is asked for or no chip is found."""

@@ -14,9 +14,10 @@ from collections.abc import Mapping, Sequence
 
 from .accelerators import Accelerators
 from .desired_spec import ServerPlace, Spec
-from .docker import Docker, DockerError, write_private
+from .docker import Docker, DockerError
 from .log import Log
 from .supervisor_settings import SupervisorSettings
+from .whole_file import write_whole
 
 PROGRAM = "all_reduce_program.py"
 SUMS_ARE_RIGHT = "pass"
@@ -47,7 +48,7 @@ class AllReduceCheck:
         if verdict is None:
             verdict = self._run(spec, place, image_id, ranks)
             with self._lock:
-                write_private(self._file, json.dumps({**self._kept(), key: verdict}))
+                write_whole(self._file, json.dumps({**self._kept(), key: verdict}))
             self._log.info("all-reduce", f"All-reduce of the GPUs {', '.join(map(str, gpus))}: {verdict}.", gpus=gpus)
         if verdict == SUMS_ARE_RIGHT:
             return ""
@@ -57,9 +58,9 @@ class AllReduceCheck:
         """Return the verdict of the program; a container that does not end counts as one that hangs."""
         name = f"all-reduce{place.suffix}"
         self._remove(name)  # of a supervisor that was killed
-        devices = self._accelerators.options(spec, place, image_id)
-        env = {**{key: value for key, value in spec.env.items() if key.startswith("NCCL_")}, **devices.env}
-        options = [*devices.options, *(option for key, value in env.items() for option in ("--env", f"{key}={value}"))]
+        options = self._accelerators.options(spec, place, image_id)
+        for key in [key for key in spec.env if key.startswith("NCCL_")]:
+            options += ["--env", f"{key}={spec.env[key]}"]
         program = (pkgutil.get_data(__package__, PROGRAM) or b"").decode()
         command = ("run", "--rm", "--name", name, "--network", "host", *options, "--entrypoint", "python3", image_id)
         try:

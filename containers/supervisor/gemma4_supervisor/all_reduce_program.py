@@ -10,13 +10,13 @@ This file is passed to `python3 -c`: it needs nothing but torch. Its last line i
 from __future__ import annotations
 
 import importlib
+import multiprocessing
 import os
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from datetime import timedelta
+from multiprocessing.connection import Connection, wait
 from typing import Any
 
 START_S = 180.0
@@ -26,97 +26,92 @@ LIMIT_S = 60.0
 SIZES = (1, 8 * 1024, 8 * 1024 * 1024)
 """Numbers in one sum: small ones and large ones take different ways."""
 ROUNDS = 4
-READY = "ready"
+READY, RIGHT = "ready", "every sum is right"
 
 
-def main() -> int:
-    """Carry out the part of this process; returns its exit code."""
-    if "RANK" in os.environ:
-        return add_up(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), os.environ["BACKEND"])
+def main() -> None:
+    """Print the verdict on so many GPUs as the first argument says."""
     print(check(int(sys.argv[1]), os.environ.get("BACKEND", "nccl")), flush=True)
-    return 0
+    os._exit(0)  # an ordinary end would wait for processes that hang in the driver
 
 
 def check(ranks: int, backend: str) -> str:
     """Start one process for each rank, and return the verdict."""
-    program = sys.orig_argv[sys.orig_argv.index("-c") + 1]
+    forks = multiprocessing.get_context("fork")  # a program without a file can start its functions in no other way
+    processes = {}
     with tempfile.TemporaryDirectory() as folder:
-        processes = []
         for rank in range(ranks):
-            own = {
-                "RANK": str(rank),
-                "WORLD_SIZE": str(ranks),
-                "BACKEND": backend,
-                "MEETING": f"file://{folder}/meeting",
-            }
-            mark = {"READY_FILE": f"{folder}/{READY}-{rank}"}
-            command = [sys.executable, "-c", program]
-            pipe = subprocess.PIPE
-            processes.append(
-                subprocess.Popen(
-                    command, env={**os.environ, **own, **mark}, stdout=pipe, stderr=subprocess.STDOUT, text=True
-                )
-            )
+            ours, theirs = forks.Pipe(duplex=False)
+            group = {"rank": rank, "world_size": ranks, "init_method": f"file://{folder}/meeting"}
+            processes[ours] = forks.Process(target=_take_part, args=(theirs, backend, group))
+            processes[ours].start()
+            theirs.close()  # so that the pipe ends with the process
         try:
-            return _verdict(processes, [f"{folder}/{READY}-{rank}" for rank in range(ranks)])
+            pipes = [*processes]
+            return (
+                _fault(pipes, READY, START_S, "torch did not start in time")
+                or _fault(pipes, RIGHT, LIMIT_S, "it hangs")
+                or "pass"
+            )
         finally:
-            for process in processes:
+            for process in processes.values():
                 process.kill()
 
 
-def _verdict(processes: Sequence[subprocess.Popen[str]], marks: Sequence[str]) -> str:
-    start_end = time.monotonic() + START_S
-    while not all(os.path.exists(mark) for mark in marks):
-        if any(process.poll() not in (None, 0) for process in processes):
-            break
-        if time.monotonic() > start_end:
-            return "torch did not start in time"
-        time.sleep(0.05)
-    end = time.monotonic() + LIMIT_S
-    while any(process.poll() is None for process in processes) and time.monotonic() < end:
-        if any(process.poll() for process in processes):
-            break  # the others would wait for it
-        time.sleep(0.05)
-    for rank, process in enumerate(processes):
-        if process.poll():
-            lines = [line for line in (process.stdout.read() if process.stdout else "").splitlines() if line.strip()]
-            return f"rank {rank}: {lines[-1][:300] if lines else f'exit code {process.returncode}'}"
-    if any(process.poll() is None for process in processes):
-        return "it hangs"
-    return "pass"
+def _fault(pipes: list[Connection], expected: str, within_s: float, late: str) -> str:
+    """Return what another rank says in place of `expected`, `late` where one says nothing, blank where all say it."""
+    waiting, end = [*pipes], time.monotonic() + within_s
+    while waiting:
+        speaking = wait(waiting, max(0.0, end - time.monotonic()))
+        if not speaking:
+            return late
+        for pipe in [each for each in waiting if each in speaking]:
+            try:
+                word = pipe.recv()
+            except EOFError:
+                word = "it ended without a word"
+            if word != expected:
+                return f"rank {pipes.index(pipe)}: {word}"
+            waiting.remove(pipe)
+    return ""
 
 
-def add_up(rank: int, ranks: int, backend: str) -> int:
-    """Add up known numbers with the other ranks; returns 0 where every sum is right."""
+def _take_part(pipe: Connection, backend: str, group: dict[str, Any]) -> None:
+    try:
+        pipe.send(add_up(pipe, backend, **group))
+    except Exception as error:
+        pipe.send(f"{type(error).__name__}: {error}"[:300])
+
+
+def add_up(pipe: Connection, backend: str, rank: int, world_size: int, init_method: str) -> str:
+    """Add up known numbers with the other ranks; returns what is wrong, or RIGHT."""
     torch: Any = importlib.import_module("torch")
     distributed: Any = importlib.import_module("torch.distributed")
     device = f"cuda:{rank}" if backend == "nccl" else "cpu"
     if backend == "nccl":
         torch.cuda.set_device(rank)
         torch.zeros(1, device=device)  # takes the GPU, which may last
-    open(os.environ["READY_FILE"], "w").close()
+    pipe.send(READY)
     distributed.init_process_group(
-        backend, init_method=os.environ["MEETING"], rank=rank, world_size=ranks, timeout=timedelta(seconds=LIMIT_S)
+        backend, init_method=init_method, rank=rank, world_size=world_size, timeout=timedelta(seconds=LIMIT_S)
     )
-    for other in range(ranks if backend == "nccl" else 0):
+    for other in range(world_size if backend == "nccl" else 0):
         numbers = torch.arange(max(SIZES), device=device, dtype=torch.float32)
         wrong = int((numbers.to(f"cuda:{other}").to("cpu") != numbers.to("cpu")).sum().item())
         if wrong:
-            print(f"{wrong} of {max(SIZES)} numbers arrive wrong at GPU {other}", flush=True)
-            return 1
+            return f"{wrong} of {max(SIZES)} numbers arrive wrong at GPU {other}"
     for round_number in range(ROUNDS):
         for size in SIZES:
             # Whole numbers that float32 holds exactly, other ones in each place, rank and round.
             pattern = torch.arange(size, device=device, dtype=torch.float32) % 1021 + round_number
             numbers = pattern * (rank + 1)
             distributed.all_reduce(numbers)
-            wrong = int((numbers != pattern * (ranks * (ranks + 1) // 2)).sum().item())
+            wrong = int((numbers != pattern * (world_size * (world_size + 1) // 2)).sum().item())
             if wrong:
-                print(f"{wrong} of {size} sums are wrong", flush=True)
-                return 1
+                return f"{wrong} of {size} sums are wrong"
     distributed.destroy_process_group()
-    return 0
+    return RIGHT
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

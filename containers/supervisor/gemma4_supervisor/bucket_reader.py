@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from containers.shared.manifest import MANIFEST, ManifestFile, is_file_name, read_manifest
-from containers.shared.web import TransientError, backoff, call, connect, reason_of, target
+from containers.shared.web import TransientError, backoff, connect, reason_of, target
 
 from .desired_spec import WeightsFolder
 from .docker import Abandoned
@@ -46,7 +46,7 @@ class WeightsBucket:
     def manifest(self, weights: WeightsFolder) -> list[ManifestFile]:
         """Return the files that make up a checkpoint. Raises WeightsError, TransientError."""
         place = f"{weights.place}/{MANIFEST}"
-        reply = call("GET", self.url(weights, MANIFEST), timeout_s=ANSWER_S, headers=self.headers())
+        reply = self._metadata.ask_google("GET", self.url(weights, MANIFEST), timeout_s=ANSWER_S)
         self.check(reply.status, place)
         try:
             _, files = read_manifest(reply.body)

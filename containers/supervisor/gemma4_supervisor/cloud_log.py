@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from containers.shared.web import TransientError, backoff, call
+from containers.shared.web import TransientError, backoff
 
 from .log import Log
 from .metadata_server import LOG, MetadataServer
@@ -108,16 +108,12 @@ class CloudLog(threading.Thread):
             self._sending.release()
 
     def _write(self, body: Mapping[str, Any], timeout_s: float) -> None:
-        headers = {"Authorization": f"Bearer {self._metadata.token()}", "Content-Type": "application/json"}
-        data = json.dumps(body, ensure_ascii=False).encode()
-        reply = call("POST", self._url, timeout_s=timeout_s, headers=headers, body=data)
+        reply = self._metadata.ask_google("POST", self._url, timeout_s=timeout_s, body=body)
         if reply.status in LOST:
             if not self._has_refused:
                 self._log.warning("report", f"Cloud Logging refused entries: {' '.join(reply.text.split())[:300]}")
             self._has_refused = True
         elif reply.status != 200:
-            if reply.status == 401:
-                self._metadata.forget_token()
             remedy = " Grant the slice's service account roles/logging.logWriter." if reply.status == 403 else ""
             raise TransientError(f"it answers HTTP {reply.status}.{remedy}")
 

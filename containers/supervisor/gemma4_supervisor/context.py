@@ -1,19 +1,17 @@
-"""The clients and settings that all parts of the supervisor use, and those that the parts of one server use."""
+"""The clients and settings that all parts of the supervisor use."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 
 from .accelerators import Accelerators
 from .all_reduce_check import AllReduceCheck
 from .docker import NAME, Docker
-from .log import Log, ServerLog
-from .machine_status import MachineStatus, ServerStatus
+from .log import Log
+from .machine_status import MachineStatus
 from .metadata_server import MetadataServer
 from .readiness_server import Readiness
-from .server_container import ServerContainer
-from .server_output import ServerOutput
 from .state import SavedState
 from .supervisor_settings import SupervisorSettings
 
@@ -24,7 +22,7 @@ class Context:
 
     settings: SupervisorSettings
     log: Log
-    status: MachineStatus | ServerStatus
+    status: MachineStatus
     metadata: MetadataServer
     docker: Docker
     accelerators: Accelerators
@@ -33,24 +31,9 @@ class Context:
     readiness: Readiness
     add_line: Callable[[str, str, str, str], None]
 
-    def server(self, suffix: str) -> ServerContext:
-        """Return what the parts of one server use. A machine's only server writes log and status as the machine does."""
-        container = ServerContainer(self.docker, self.accelerators, self.settings, suffix)
-        name = NAME + suffix if suffix else ""
-        log, status = self.log, self.status
-        if isinstance(status, MachineStatus) and name:
-            log, status = ServerLog(log, name), ServerStatus(status, name)
-        output = ServerOutput(container, lambda *line: self.add_line(name, *line))
-        shared = {each.name: getattr(self, each.name) for each in fields(self)}
-        return ServerContext(
-            **{**shared, "log": log, "status": status}, suffix=suffix, container=container, output=output
-        )
-
-
-@dataclass(frozen=True)
-class ServerContext(Context):
-    """Made once for each server."""
-
-    suffix: str
-    container: ServerContainer
-    output: ServerOutput
+    def of_server(self, suffix: str) -> Context:
+        """Return this context for one server: log and status carry its name, where the machine has several."""
+        if not suffix:
+            return self
+        name = NAME + suffix
+        return replace(self, log=self.log.of_server(name), status=self.status.of_server(name))

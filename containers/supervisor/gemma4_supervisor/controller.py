@@ -13,6 +13,7 @@ as it was.
 from __future__ import annotations
 
 import contextlib
+import functools
 import queue
 import time
 from collections.abc import Callable
@@ -24,7 +25,7 @@ from .cleanup import remove_unneeded
 from .context import Context
 from .desired_spec import Spec, SpecError, parse_spec
 from .membership import Membership
-from .metadata_server import SPEC, SUPERVISOR, AttributeWatch, MaintenanceWatch
+from .metadata_server import MAINTENANCE, SPEC, SUPERVISOR, AttributeWatch, announced
 from .preparation import PLACES, Preparation
 from .server_group import ServerGroup
 from .state import ServingRun
@@ -43,21 +44,22 @@ class Controller:
         self._membership = Membership(context, self._events.put, self._group.requests)
         self._wanted: Spec | None = None
         self._change: Preparation | None = None
-        self._programs: list[str | None] = []
-        """The value of gemma4-supervisor that is not yet looked at."""
+        self._program: str | None = None
+        """The newest value of gemma4-supervisor, until it is looked at."""
 
     def run(self) -> NoReturn:
         """Follow the metadata until the process ends."""
-        settings, metadata = self._context.settings, self._context.metadata
+        settings = self._context.settings
         # First, so that a better version arrives whatever else fails.
-        AttributeWatch(settings, metadata, SUPERVISOR, self._later(self._on_program)).start()
-        MaintenanceWatch(settings, metadata, self._later(self._on_maintenance)).start()
+        watch = functools.partial(AttributeWatch, settings, self._context.metadata, self._events.put)
+        watch(SUPERVISOR, self._on_program).start()
+        watch(MAINTENANCE, self._on_maintenance, lambda trouble: self._on_maintenance(None)).start()
         self._membership.start()
         failures = 0
         while not self._group.adopt_or_restart():
             failures += 1
             self._work(backoff(settings.retry_s, 10, failures))
-        AttributeWatch(settings, metadata, SPEC, self._later(self._on_spec), self._on_metadata).start()
+        watch(SPEC, self._on_spec, self._on_metadata).start()
         while True:
             self._work(min(TICK_S, settings.restart_s))
 
@@ -86,17 +88,13 @@ class Controller:
             self._group.tick()
             self._state.save_again()
             if (
-                self._programs and not self._group.is_busy
-            ):  # the next program must not take a server that ends for one that serves
-                self._replace_program(self._programs.pop())
-                self._programs.clear()
-
-    def _later(self, act: Callable[[str | None], None]) -> Callable[[str | None], None]:
-        """Return a function that has `act` called on the main thread."""
-        return lambda value: self._events.put(lambda: act(value))
+                self._program and not self._group.is_busy
+            ):  # the next one must not take a server that ends for one that serves
+                program, self._program = self._program, None
+                self._replace_program(program)
 
     def _on_program(self, value: str | None) -> None:
-        self._programs.append(value)
+        self._program = value
 
     def _on_metadata(self, trouble: str) -> None:
         if trouble:
@@ -104,7 +102,8 @@ class Controller:
         else:
             self._context.status.clear("metadata")
 
-    def _on_maintenance(self, notice: str | None) -> None:
+    def _on_maintenance(self, text: str | None) -> None:
+        notice = announced(text)
         if notice:
             self._context.log.warning("maintenance", f"Google announces maintenance of this machine: {notice}")
         self._context.status.set(maintenance=notice)
@@ -147,7 +146,7 @@ class Controller:
                 "rejected", f"{spec.hash} was rejected before; change anything in it to try it again."
             )
             if self._state.good:
-                self._group.go_back(self._state.good)
+                self._group.roll_out(self._state.good)
         else:
             self._group.stay()
             self._change = Preparation(self._context, spec, self._on_ready, self._on_trouble)
@@ -174,13 +173,12 @@ class Controller:
     def _on_served(self, run: ServingRun) -> None:
         """Remember a specification that is good: at its first token where none was, else once all servers have proven it."""
         state, group = self._state, self._group
-        if state.good is None or state.is_good(run):
+        is_first_or_good = state.good is None or state.is_good(run)
+        if is_first_or_good or (group.has(run.spec) and group.has_served_for(self._context.settings.stable_s)):
             state.good = run
             state.save()
-        elif group.has(run.spec) and group.has_served_for(self._context.settings.stable_s):
-            state.good = run
-            state.save()
-            self._context.log.info("proven", f"{run.spec.hash} has proven itself.", hash=run.spec.hash)
+            if not is_first_or_good:
+                self._context.log.info("proven", f"{run.spec.hash} has proven itself.", hash=run.spec.hash)
         self._clean_up_after(run)
 
     def _clean_up_after(self, run: ServingRun) -> None:
@@ -206,7 +204,7 @@ class Controller:
         self._state.save()
         text = f"{run.spec.hash} is rejected, {why}. {good.spec.hash} comes back."
         self._context.status.trouble("rejected", text)
-        self._group.go_back(good)
+        self._group.roll_out(good)
 
     def _report_status(self) -> None:
         self._context.status.set(

@@ -18,29 +18,34 @@ ADDRESS = "${VPC_ADDRESS}"
 PORT = "${PORT}"
 """Stands in `argv` for the server's port."""
 
-_FIELDS: Mapping[str, tuple[type, ...]] = {
-    "schema": (int,),
-    "hash": (str,),
-    "image": (str,),
-    "registry": (str,),
-    "argv": (list,),
-    "env": (dict,),
-    "weights": (list,),
-    "hfTokenSecret": (str, type(None)),
-    "servers": (list,),
-    "model": (str,),
-    "readyTimeoutSeconds": (int, float),
-    "drainSeconds": (int, float),
-    "privileged": (bool,),
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    "a whole number": (int,),
+    "a number": (int, float),
+    "text": (str,),
+    "text or null": (str, type(None)),
+    "a list": (list,),
+    "an object": (dict,),
+    "true or false": (bool,),
+    "anything": (object,),
 }
-_OPTIONAL: Mapping[str, Any] = {
-    "registry": "",
-    "weights": [],
-    "hfTokenSecret": None,
-    "drainSeconds": 45,
-    "privileged": False,
-    "generation": "",
+_REQUIRED = object()
+_FIELDS: Mapping[str, tuple[str, Any]] = {
+    "schema": ("a whole number", _REQUIRED),
+    "hash": ("text", _REQUIRED),
+    "image": ("text", _REQUIRED),
+    "registry": ("text", ""),
+    "argv": ("a list", _REQUIRED),
+    "env": ("an object", _REQUIRED),
+    "weights": ("a list", []),
+    "hfTokenSecret": ("text or null", None),
+    "servers": ("a list", _REQUIRED),
+    "model": ("text", _REQUIRED),
+    "readyTimeoutSeconds": ("a number", _REQUIRED),
+    "drainSeconds": ("a number", 45),
+    "privileged": ("true or false", False),
+    "generation": ("anything", ""),
 }
+"""Kind and default of each key."""
 _CONTAINER_FIELDS = ("image", "argv", "env", "weights", "hfTokenSecret", "servers", "drainSeconds", "privileged")
 _TOKEN_NAMES = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 _TOKEN = re.compile(r"hf_[A-Za-z0-9]{16,}|ya29\.[\w-]{16,}")
@@ -124,7 +129,7 @@ def parse_spec(text: str, weights_root: Path) -> Spec:
             f"gemma4-spec has schema {document.get('schema')!r}, this supervisor reads {SCHEMA}; "
             "put the supervisor that belongs to it into gemma4-supervisor."
         )
-    document = {**_OPTIONAL, **document}
+    document = {**{key: default for key, (_, default) in _FIELDS.items() if default is not _REQUIRED}, **document}
     faults = [*_type_faults(document)] or [*_value_faults(document, weights_root)]
     if faults:
         raise SpecError("gemma4-spec: " + " ".join(faults))
@@ -160,19 +165,14 @@ def _digest(part: Mapping[str, Any]) -> str:
 
 
 def _type_faults(document: Mapping[str, Any]) -> Iterator[str]:
-    for key in sorted(document.keys() - _FIELDS.keys() - _OPTIONAL.keys()):
+    for key in sorted(document.keys() - _FIELDS.keys()):
         yield f"{key} is not known."
-    for key, kinds in _FIELDS.items():
+    for key, (kind, _) in _FIELDS.items():
+        value, kinds = document.get(key), _KINDS[kind]
         if key not in document:
             yield f"{key} is missing."
-        elif not isinstance(document[key], kinds) or (isinstance(document[key], bool) and bool not in kinds):
-            yield f"{key} is not {' or '.join(_NAMES[kind] for kind in kinds)}."
-
-
-_NAMES: Mapping[type, str] = {
-    int: "a whole number", float: "a number", str: "text", list: "a list", dict: "an object", type(None): "null",
-    bool: "true or false",
-}  # fmt: skip
+        elif not isinstance(value, kinds) or (isinstance(value, bool) and not {bool, object} & {*kinds}):
+            yield f"{key} is not {kind}."
 
 
 def _value_faults(document: Mapping[str, Any], weights_root: Path) -> Iterator[str]:

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from containers.shared.web import Reply, TransientError, backoff, call
+from containers.shared.web import Reply, TransientError, backoff
 
 from .log import Log
-from .machine_status import MachineStatus, ServerStatus
+from .machine_status import MachineStatus
 from .metadata_server import MetadataServer
 from .supervisor_settings import SupervisorSettings
 
@@ -82,89 +82,60 @@ class DnsZones:
 
     def _ask(self, method: str, place: RecordPlace, path: str, body: Any = None) -> Reply:
         url = f"{self._url}/dns/v1/projects/{quote(place.project)}/managedZones/{quote(place.zone)}/{path}"
-        headers = {"Authorization": f"Bearer {self._metadata.token()}", "Content-Type": "application/json"}
-        data = None if body is None else json.dumps(body).encode()
-        reply = call(method, url, timeout_s=ANSWER_S, headers=headers, body=data)
-        if reply.status == 401:
-            self._metadata.forget_token()
-        return reply
+        return self._metadata.ask_google(method, url, timeout_s=ANSWER_S, body=body)
 
 
 class DnsRecord(threading.Thread):
     """Keeps the record as it should be, and writes it again where somebody else has changed it."""
 
-    def __init__(
-        self, settings: SupervisorSettings, metadata: MetadataServer, log: Log, status: MachineStatus | ServerStatus
-    ) -> None:
+    def __init__(self, settings: SupervisorSettings, metadata: MetadataServer, log: Log, status: MachineStatus) -> None:
         super().__init__(name="record", daemon=True)
         self._settings, self._metadata, self._log, self._status = settings, metadata, log, status
         self._zones = DnsZones(settings.dns_url, metadata)
-        self._lock = threading.Lock()
-        self._place: RecordPlace | None = None
-        self._left: list[RecordPlace] = []
-        self._is_member = True
+        self._wanted: tuple[RecordPlace | None, bool] = (None, True)
+        """Where the record is, if the machine has one, and whether it is to hold the machine's address."""
         self._written = ""
         self._wake, self._settled = threading.Event(), threading.Event()
         status.set(record=None)
 
-    def move(self, place: RecordPlace | None) -> None:
-        """Keep the record at `place` from now on, and leave the one before; None where the machine has none."""
-        with self._lock:
-            if place != self._place:
-                self._left += [self._place] if self._place else []
-                self._place = place
-            self._change()
-
-    def join_gateways(self) -> None:
-        """Have the record hold the machine's own address."""
-        with self._lock:
-            self._is_member = True
-            self._change()
-
-    def leave_gateways(self) -> None:
-        """Have the record hold the placeholder, where it holds the machine's own address now."""
-        with self._lock:
-            self._is_member = False
-            self._change()
+    def keep(self, place: RecordPlace | None, *, is_member: bool) -> None:
+        """Have the record hold the machine's address while it `is_member`, else the placeholder where it holds that address."""
+        if place != self._wanted[0]:
+            self._written = ""
+        self._wanted = (place, is_member)
+        self._settled.clear()
+        self._wake.set()
 
     def wait_until_written(self, at_most_s: float) -> None:
         """Return once the record is as it should be, or after that time."""
         self._settled.wait(at_most_s)
 
     def run(self) -> None:
-        failures = 0
+        failures, settings = 0, self._settings
         while True:
             self._wake.clear()
             try:
-                self._write()
+                self._write(*self._wanted)
                 failures = 0
             except TransientError as error:
                 failures += 1
                 text = f"The machine's record cannot be written: {error}. Gateways do not follow its address."
                 self._status.trouble("record", text)
-            settings = self._settings
             wait_s = backoff(settings.retry_s, settings.record_retry_cap_s, failures) if failures else settings.record_s
             self._wake.wait(wait_s)
 
-    def _change(self) -> None:
-        self._settled.clear()
-        self._wake.set()
-
-    def _write(self) -> None:
-        with self._lock:
-            place, left, is_member = self._place, tuple(self._left), self._is_member
-        own = self._metadata.address() if place or left else ""
-        for each in left:
-            self._zones.exchange(each, PLACEHOLDER, only_from=own)
-        address = own if is_member else PLACEHOLDER
-        before = self._zones.exchange(place, address, only_from="" if is_member else own) if place else ""
-        with self._lock:
-            self._left = [each for each in self._left if each not in left]
-            if (place, is_member) == (self._place, self._is_member):
-                self._settled.set()
-        self._status.clear("record")
+    def _write(self, place: RecordPlace | None, is_member: bool) -> None:
         if place:
-            self._report(place, before, address if is_member or before == own else before)
+            own = self._metadata.address()
+            if is_member:
+                before, after = self._zones.exchange(place, own), own
+            else:
+                before = self._zones.exchange(place, PLACEHOLDER, only_from=own)
+                after = PLACEHOLDER if before == own else before
+            self._report(place, before, after)
+        if self._wanted == (place, is_member):
+            self._settled.set()
+        self._status.clear("record")
 
     def _report(self, place: RecordPlace, before: str, after: str) -> None:
         self._status.set(record=after)

@@ -9,9 +9,9 @@ import shutil
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 from .log import Log
 from .supervisor_settings import SupervisorSettings
@@ -21,6 +21,8 @@ NAME = "gemma4"
 HASH, FINGERPRINT = "gemma4.hash", "gemma4.fingerprint"
 ANSWER_S = 60.0
 PULL_S = 3600.0
+LOOK_S = 0.1
+"""How long a command that may be abandoned goes on after that."""
 
 # Words of docker's errors, and what to do about them. The first that is found counts.
 REMEDIES = (
@@ -116,7 +118,7 @@ class Docker:
         """Run a docker command; returns its output, with `with_errors` that of both streams. Raises DockerError, Abandoned."""
         command = ["docker", *arguments]
         try:
-            code, output, errors = run_command(command, environ or {}, text, timeout_s, abandoned)
+            code, output, errors = _run_command(command, environ or {}, text, timeout_s, abandoned)
         except OSError as error:
             raise DockerError(f"docker cannot be run: {error.strerror}") from None
         except subprocess.TimeoutExpired:
@@ -126,35 +128,28 @@ class Docker:
         return output + errors if with_errors else output
 
 
-def run_command(
+def _run_command(
     command: Sequence[str], environ: Mapping[str, str], text: str, timeout_s: float, abandoned: threading.Event | None
 ) -> tuple[int, str, str]:
     """Run a command; returns exit code, output, errors. Raises Abandoned, subprocess.TimeoutExpired, OSError."""
-    environ = {**os.environ, **environ}
-    pipe = subprocess.PIPE
+    pipe, end = subprocess.PIPE, time.monotonic() + timeout_s
     with subprocess.Popen(
-        command, env=environ, stdin=pipe, stdout=pipe, stderr=pipe, encoding="utf-8", errors="replace"
+        command, env={**os.environ, **environ}, stdin=pipe, stdout=pipe, stderr=pipe, encoding="utf-8", errors="replace"
     ) as process:
-        over = threading.Event()
-
-        def end_when_abandoned() -> None:
-            while abandoned and not over.is_set():
-                if abandoned.wait(0.1):
-                    process.terminate()
-                    return
-
-        if abandoned:
-            threading.Thread(target=end_when_abandoned, daemon=True).start()
         try:
-            output, errors = process.communicate(text, timeout=timeout_s)
+            while True:
+                left_s = end - time.monotonic()
+                try:
+                    output, errors = process.communicate(text, min(left_s, LOOK_S) if abandoned else left_s)
+                    return process.returncode, output, errors
+                except subprocess.TimeoutExpired:
+                    if abandoned and abandoned.is_set():
+                        raise Abandoned from None
+                    if time.monotonic() >= end:
+                        raise
         except BaseException:  # also where this process is told to end: docker's daemon finishes what it has begun
             process.kill()
             raise
-        finally:
-            over.set()
-    if abandoned and abandoned.is_set() and process.returncode:
-        raise Abandoned
-    return process.returncode, output, errors
 
 
 def reason_with_remedy(verb: str, text: str) -> str:
@@ -165,13 +160,3 @@ def reason_with_remedy(verb: str, text: str) -> str:
     reason = re.sub(r"^Error(?: response from daemon)?: ", "", reason)
     remedy = next((fix for sign, fix in REMEDIES if sign in reason.lower()), "")
     return f"docker {verb}: {reason}" + (f" {remedy}" if remedy else "")
-
-
-def write_private(path: Path, text: str) -> None:
-    """Write a file that only root can read, whole or not at all."""
-    fresh = path.with_name(f".{path.name}.new")
-    fresh.unlink(missing_ok=True)
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-    fresh.replace(path)

@@ -9,8 +9,6 @@ import os
 import re
 from pathlib import Path
 
-from containers.shared.web import call
-
 from .context import Context
 from .desired_spec import Spec
 
@@ -39,15 +37,13 @@ def token_files(run_dir: Path) -> list[Path]:
 def secret(context: Context, name: str) -> str:
     """Return the value of a secret, its newest version unless `name` has one. Raises SecretError, TransientError."""
     version = name if "/versions/" in name else f"{name}/versions/latest"
-    headers = {"Authorization": f"Bearer {context.metadata.token()}"}
-    reply = call("GET", f"{context.settings.secrets_url}/v1/{version}:access", timeout_s=ANSWER_S, headers=headers)
+    url = f"{context.settings.secrets_url}/v1/{version}:access"
+    reply = context.metadata.ask_google("GET", url, timeout_s=ANSWER_S)
     if reply.status == 200:
         try:
             return base64.b64decode(json.loads(reply.body)["payload"]["data"]).decode().strip()
         except (ValueError, KeyError, TypeError):
             raise SecretError(f"{version} holds no text.") from None
-    if reply.status == 401:
-        context.metadata.forget_token()
     fix = {
         403: "Grant the slice's service account roles/secretmanager.secretAccessor on it.",
         404: "It does not exist, or has no version.",

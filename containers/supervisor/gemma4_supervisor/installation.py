@@ -21,13 +21,11 @@ from containers.shared.web import reason_of
 from .log import Log
 from .machine_status import MachineStatus
 from .supervisor_settings import SupervisorSettings
+from .whole_file import write_whole
 
 UNIT = "gemma4-supervisor.service"
-PYTHON = (
-    sys.executable,
-    "-I",
-    "-S",
-)  # no environment variables, no installed packages: all that it needs is in the archive
+PYTHON = (sys.executable, "-I", "-S")
+"""Without environment variables and installed packages: all that the program needs is in its archive."""
 CHECK_S = 60.0
 GOING_DOWN = "going-down"
 APT_TIMERS = ("apt-daily.timer", "apt-daily-upgrade.timer")
@@ -138,9 +136,7 @@ def _write_if_different(path: Path, data: bytes) -> bool:
     """Write a file unless it has this content already; returns True if it was written."""
     if path.is_file() and path.read_bytes() == data:
         return False
-    fresh = path.with_name(f".{path.name}.new")
-    fresh.write_bytes(data)
-    fresh.replace(path)
+    write_whole(path, data, 0o644)
     return True
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import copy
 import json
 import sys
 import threading
@@ -21,8 +22,15 @@ class Log:
         self._stream = stream
         self._lock = threading.Lock()
         self._secrets: set[str] = set()
+        self._label: Mapping[str, str] = {}
         self.listener: Callable[[Mapping[str, Any]], None] = lambda entry: None
         """Called with each entry as it was printed."""
+
+    def of_server(self, name: str) -> Log:
+        """Return this log as one of the machine's servers writes it: its entries carry the server's name."""
+        log = copy.copy(self)
+        log._label = {"server": name}
+        return log
 
     def hide(self, secret: str) -> str:
         """Never print this text from now on, plain or in base64; returns it."""
@@ -39,7 +47,7 @@ class Log:
     def write(self, severity: str, event: str, message: str, **fields: Any) -> None:
         """Print one entry. `event` is a word that stays the same when the message is reworded."""
         entry = {"severity": severity, "time": now(), "event": event, "message": self.redacted(message)}
-        line = json.dumps({**entry, **fields}, ensure_ascii=False)
+        line = json.dumps({**entry, **self._label, **fields}, ensure_ascii=False)
         for secret in tuple(self._secrets):
             line = line.replace(secret, REDACTED)
         with self._lock:
@@ -57,26 +65,6 @@ class Log:
     def error(self, event: str, message: str, **fields: Any) -> None:
         """Print an entry about something that is wrong."""
         self.write("ERROR", event, message, **fields)
-
-
-class ServerLog(Log):
-    """The log of the machine as one of its servers writes it: its entries carry the server's name."""
-
-    def __init__(self, machine: Log, server: str) -> None:
-        super().__init__()
-        self._machine, self._server = machine, server
-
-    def hide(self, secret: str) -> str:
-        """Never print this text from now on, for any server."""
-        return self._machine.hide(secret)
-
-    def redacted(self, text: str) -> str:
-        """Return `text` as it may be shown."""
-        return self._machine.redacted(text)
-
-    def write(self, severity: str, event: str, message: str, **fields: Any) -> None:
-        """Print one entry of this server."""
-        self._machine.write(severity, event, message, server=self._server, **fields)
 
 
 def now() -> str:

@@ -5,16 +5,18 @@ Guest attributes may be switched off; the file has the same content, and the log
 
 from __future__ import annotations
 
+import copy
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from containers.shared.web import TransientError, backoff, reason_of
 
 from .log import Log, now
+from .whole_file import write_whole
 
 SCHEMA = 1
 MOST_ERRORS = 5
@@ -35,8 +37,15 @@ class MachineStatus:
         """By place of trouble and name of the server, which is blank for what concerns the machine."""
         self._lock, self._writing, self._publishing = threading.Lock(), threading.Lock(), threading.Lock()
         self._fresh = threading.Event()
-        self._is_written, self._ends = True, False
+        self._unwritten, self._ends = threading.Event(), threading.Event()
+        self._label: Mapping[str, str] = {}
         threading.Thread(target=self._report, name="report", daemon=True).start()
+
+    def of_server(self, name: str) -> MachineStatus:
+        """Return this status as one of the machine's servers writes it: its errors carry the server's name."""
+        status = copy.copy(self)
+        status._label = {"server": name}
+        return status
 
     def set(self, **fields: Any) -> None:
         """Change fields. Publishes only if one of them has another value."""
@@ -49,30 +58,29 @@ class MachineStatus:
             self._log.info("stage", f"Stage: {changed['stage']}.", **self._names())
         self._write()
 
-    def trouble(self, where: str, message: str, server: str = "") -> None:
+    def trouble(self, where: str, message: str) -> None:
         """Add an error, which stays until it is cleared. The same message again is not logged again."""
-        message, label = self._log.redacted(message), {"server": server} if server else {}
+        message = self._log.redacted(message)
         with self._lock:
-            known = self._errors.pop((where, server), {}).get("message") == message
-            self._errors[where, server] = {"where": where, **label, "message": message, "at": now()}
+            known = self._errors.pop(self._key(where), {}).get("message") == message
+            self._errors[self._key(where)] = {"where": where, **self._label, "message": message, "at": now()}
         if not known:
-            self._log.error("trouble", message, where=where, **label, **self._names())
+            self._log.error("trouble", message, where=where, **self._label, **self._names())
         self._write()
 
-    def clear(self, *places: str, server: str = "") -> None:
+    def clear(self, *places: str) -> None:
         """Remove the errors of these places."""
-        if self._ends:
+        if self._ends.is_set():
             return
         with self._lock:
-            gone = [where for where in places if self._errors.pop((where, server), None)]
+            gone = [where for where in places if self._errors.pop(self._key(where), None)]
         if gone:
-            label = {"server": server} if server else {}
-            self._log.info("recovered", f"Over: {', '.join(gone)}.", where=gone, **label, **self._names())
+            self._log.info("recovered", f"Over: {', '.join(gone)}.", where=gone, **self._label, **self._names())
             self._write()
 
     def end(self, where: str, message: str) -> None:
         """Publish at once the error that ends this process. It is not cleared any more."""
-        self._ends = True
+        self._ends.set()
         self.trouble(where, message)
         try:
             self._publish_newest()
@@ -83,6 +91,9 @@ class MachineStatus:
         """Publish, one at a time: two at once could arrive in the wrong order. Raises TransientError."""
         with self._publishing:
             self._publish(self._text())
+
+    def _key(self, where: str) -> tuple[str, str]:
+        return where, self._label.get("server", "")
 
     def _names(self) -> dict[str, Any]:
         return {key: self._fields.get(key) for key in ("stage", "wanted", "running")}
@@ -99,20 +110,18 @@ class MachineStatus:
     def _write_file(self) -> None:
         """Write the file. A failure is logged, and never ends the supervisor."""
         with self._writing:
-            was_written, self._is_written = self._is_written, True
             try:
-                fresh = self._file.with_name(f".{self._file.name}.new")
-                fresh.write_text(self._text())
-                fresh.replace(self._file)
+                write_whole(self._file, self._text())
+                self._unwritten.clear()
             except OSError as error:
-                self._is_written = False
-                if was_written:
+                if not self._unwritten.is_set():
                     self._log.warning("report", f"{self._file} cannot be written: {reason_of(error)}")
+                self._unwritten.set()
 
     def _report(self) -> None:
         failures = 0
         while True:
-            if failures or not self._fresh.wait(self._cap_s if self._is_written else self._every_s):
+            if failures or not self._fresh.wait(self._every_s if self._unwritten.is_set() else self._cap_s):
                 self._write_file()  # only the time has changed, or the disk may have room again
             self._fresh.clear()
             try:
@@ -123,22 +132,3 @@ class MachineStatus:
                 if failures == 1:
                     self._log.warning("report", f"The status cannot be published: {error}")
             time.sleep(backoff(self._every_s, self._cap_s, max(1, failures)))
-
-
-class ServerStatus:
-    """The status of the machine as one of its servers writes it: its errors carry the server's name."""
-
-    def __init__(self, machine: MachineStatus, server: str) -> None:
-        self._machine, self._server = machine, server
-
-    def set(self, **fields: Any) -> None:
-        """Change fields of the machine."""
-        self._machine.set(**fields)
-
-    def trouble(self, where: str, message: str) -> None:
-        """Add an error of this server, which stays until it is cleared."""
-        self._machine.trouble(where, message, self._server)
-
-    def clear(self, *places: str) -> None:
-        """Remove this server's errors of these places."""
-        self._machine.clear(*places, server=self._server)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
+import threading
 import time
 from collections.abc import Callable
 
 from .context import Context
 from .dns_record import DnsRecord, RecordPlace
-from .drain import Drain
-from .metadata_server import DRAIN, MEMBER, AttributeWatch
-from .server_lifecycle import OnMainThread
+from .metadata_server import DRAIN, MEMBER, AttributeWatch, OnMainThread
 
 DRAINING, DRAINED = "draining", "drained"
-LAST_S = 5.0
-"""Longest wait for the record to be written, of a machine that goes down."""
 _KEYS = {
     "name": r"[a-z]([a-z0-9-]*[a-z0-9])?",
     "project": r"[a-z0-9.:-]+",
@@ -32,8 +30,11 @@ class Membership:
 
     def __init__(self, context: Context, on_main_thread: OnMainThread, requests: Callable[[], float | None]) -> None:
         self._context, self._on_main_thread, self._requests = context, on_main_thread, requests
+        self._watch = functools.partial(AttributeWatch, context.settings, context.metadata, on_main_thread)
         self._record = DnsRecord(context.settings, context.metadata, context.log, context.status)
-        self._drain: Drain | None = None
+        self._place: RecordPlace | None = None
+        self._drain_ends: threading.Event | None = None
+        """Of a drain that goes on: set to end it before its time."""
         self._follows_name = False
         self.stage = ""
         """`draining` or `drained`; blank while the machine takes part."""
@@ -41,61 +42,59 @@ class Membership:
     def start(self) -> None:
         """Follow the attributes from now on."""
         self._record.start()
-        self._watch(DRAIN, self._on_drain)
+        self._watch(DRAIN, self._on_drain).start()
 
     def leave_for_good(self) -> None:
         """Leave the gateways, because the machine goes down; returns once they know."""
-        self._context.readiness.withdraw("the machine goes down")
-        self._record.leave_gateways()
+        self._take_part("the machine goes down")
         time.sleep(self._context.settings.leave_s)
-        self._record.wait_until_written(LAST_S)
+        self._record.wait_until_written(self._context.settings.record_last_s)
 
-    def _watch(self, attribute: str, changed: Callable[[str | None], None]) -> None:
-        def on_change(value: str | None) -> None:
-            self._on_main_thread(lambda: changed(value))
-
-        AttributeWatch(self._context.settings, self._context.metadata, attribute, on_change).start()
+    def _take_part(self, refusal: str) -> None:
+        """Have the machine in the gateways, or out of them where there is a reason for a refusal."""
+        self._context.readiness.withdraw(refusal)
+        self._record.keep(self._place, is_member=not refusal)
 
     def _on_drain(self, text: str | None) -> None:
-        if (text or "").strip().lower() == "true":
-            self._begin_drain()
-        elif self._drain:
-            self._drain.undo()
-            self._drain, self.stage = None, ""
+        wants_drain = (text or "").strip().lower() == "true"
+        if wants_drain and not self._drain_ends:
+            self.stage, self._drain_ends = DRAINING, threading.Event()
+            text = "The machine is drained: it takes no requests, and finishes those that it has."
+            self._context.log.info("drain", text)
+            self._take_part("the machine is drained")
+            threading.Thread(target=self._drain, args=(self._drain_ends,), name="drain", daemon=True).start()
+        elif self._drain_ends and not wants_drain:
+            self._drain_ends.set()
+            self.stage, self._drain_ends = "", None
             self._context.log.info("drain", "The machine is drained no more: gateways may send requests again.")
-            self._context.readiness.withdraw("")
-            self._record.join_gateways()
+            self._take_part("")
         if not self._follows_name:  # not before: a drained machine must not be ready for a moment
             self._follows_name = True
-            self._watch(MEMBER, self._on_member)
+            self._watch(MEMBER, self._on_member).start()
 
-    def _begin_drain(self) -> None:
-        if self._drain:
+    def _drain(self, ends: threading.Event) -> None:
+        """Wait until the servers have answered what they have, on a thread of its own."""
+        settings = self._context.settings
+        end = time.monotonic() + settings.drain_cap_s
+        ends.wait(settings.leave_s)  # requests may still come
+        while (left := self._requests()) != 0 and time.monotonic() < end and not ends.is_set():
+            ends.wait(settings.start_poll_s)
+        self._on_main_thread(lambda: self._on_drained(ends, left))
+
+    def _on_drained(self, ends: threading.Event, left: float | None) -> None:
+        if ends.is_set():
             return
-        self.stage = DRAINING
-        self._context.log.info("drain", "The machine is drained: it takes no requests, and finishes those that it has.")
-        self._context.readiness.withdraw("the machine is drained")
-        self._record.leave_gateways()
-        self._drain = Drain(self._context.settings, self._requests, self._on_drained)
-        self._drain.start()
-
-    def _on_drained(self, drain: Drain, left: float | None) -> None:
-        def end() -> None:
-            if drain is not self._drain:
-                return
-            self.stage = DRAINED
-            if left == 0:
-                self._context.log.info("drain", "The machine is drained: no request is left.")
-                return
-            what = "how many requests are left is not known" if left is None else f"{left:g} requests are left"
-            text = f"The machine counts as drained after {self._context.settings.drain_cap_s:g} s: {what}."
-            self._context.log.warning("drain", text)
-
-        self._on_main_thread(end)
+        self.stage = DRAINED
+        if left == 0:
+            self._context.log.info("drain", "The machine is drained: no request is left.")
+            return
+        what = "how many requests are left is not known" if left is None else f"{left:g} requests are left"
+        text = f"The machine counts as drained after {self._context.settings.drain_cap_s:g} s: {what}."
+        self._context.log.warning("drain", text)
 
     def _on_member(self, text: str | None) -> None:
         try:
-            name, place = ("", None) if text is None else parse_member(text)
+            name, self._place = ("", None) if text is None else parse_member(text)
         except ValueError as error:
             self._context.status.trouble("member", f"gemma4-member is malformed: {error}. What was known stays.")
             return
@@ -104,7 +103,7 @@ class Membership:
             text = "The node has no attribute gemma4-member: it serves without a record, and no gateway finds it."
             self._context.log.warning("member", text)
         self._context.readiness.name(name)
-        self._record.move(place)
+        self._record.keep(self._place, is_member=not self._drain_ends)
 
 
 def parse_member(text: str) -> tuple[str, RecordPlace]:

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from containers.shared.access_token import METADATA_HEADERS, AccessToken
@@ -24,6 +25,10 @@ ADDRESS = "network-interfaces/0/ip"
 REPORT = "guest-attributes/gemma4/status"
 ANSWER_S = 10.0
 
+T = TypeVar("T")
+OnMainThread = Callable[[Callable[[], None]], None]
+"""Has a function called on the main thread."""
+
 
 class MetadataServer:
     """Reads and writes what stands below `instance/`. All threads share it."""
@@ -41,7 +46,7 @@ class MetadataServer:
     def wait(self, path: str, etag: str, wait_s: float) -> tuple[str | None, str]:
         """Return value and etag once the etag is not the given one any more, or after `wait_s`. Raises TransientError."""
         question = f"wait_for_change=true&last_etag={quote(etag)}&timeout_sec={max(1, round(wait_s))}"
-        reply = self._ask("GET", f"{path}?{question}", wait_s + ANSWER_S)
+        reply = self._ask("GET", f"{path}{'&' if '?' in path else '?'}{question}", wait_s + ANSWER_S)
         return (None, "NONE") if reply.status == 404 else (reply.text, reply.headers.get("etag", "NONE"))
 
     def token(self) -> str:
@@ -55,24 +60,24 @@ class MetadataServer:
         """Drop a token that was refused; the next one is fresh."""
         self._token.forget()
 
+    def ask_google(self, method: str, url: str, *, timeout_s: float, body: Any = None) -> Reply:
+        """Send a request to an API of Google as the machine's service account, `body` as JSON. Raises TransientError.
+
+        A token that was refused is forgotten: the next request has a fresh one.
+        """
+        headers = {"Authorization": f"Bearer {self.token()}", "Content-Type": "application/json"}
+        data = None if body is None else json.dumps(body, ensure_ascii=False).encode()
+        reply = call(method, url, timeout_s=timeout_s, headers=headers, body=data)
+        if reply.status == 401:
+            self.forget_token()
+        return reply
+
     def address(self) -> str:
         """Return the machine's address in the VPC. Raises TransientError."""
         address = self.read(ADDRESS)
         if not address:
             raise TransientError("the metadata server names no address of this machine")
         return address.strip()
-
-    def maintenance(self) -> str | None:
-        """Return the maintenance that Google announces for this machine, None where there is none or no answer.
-
-        Where nothing is announced the server answers 404, 503 with an error, `NONE` or an empty object. None of these
-        means that anything is wrong.
-        """
-        try:
-            notice = json.loads(self._ask("GET", MAINTENANCE, ANSWER_S).body)
-        except (TransientError, ValueError):
-            return None
-        return json.dumps(notice) if isinstance(notice, dict) and notice and "error" not in notice else None
 
     def publish(self, text: str) -> None:
         """Write the status into the guest attributes. Raises TransientError, also where these are switched off."""
@@ -90,56 +95,51 @@ class MetadataServer:
 
 
 class AttributeWatch(threading.Thread):
-    """Calls `changed` with an attribute's value, None where there is none: at first, and after every change."""
+    """Has `changed` called with a value, None where there is none: at first, and after every change.
+
+    Has `trouble` called with a sentence when the server cannot be reached, with "" when it can again.
+    """
 
     def __init__(
-        self, settings: SupervisorSettings, metadata: MetadataServer, path: str, changed: Callable[[str | None], None],
-        trouble: Callable[[str], None] = lambda text: None,
+        self, settings: SupervisorSettings, metadata: MetadataServer, on_main_thread: OnMainThread, path: str,
+        changed: Callable[[str | None], None], trouble: Callable[[str], None] = lambda text: None,
     ) -> None:  # fmt: skip
         super().__init__(name=f"watch {path}", daemon=True)
         self._settings, self._metadata, self._path = settings, metadata, path
-        self._changed, self._trouble = changed, trouble
+        self._on_main_thread, self._changed, self._trouble = on_main_thread, changed, trouble
 
     def run(self) -> None:
-        """Watch for ever. Calls `trouble` with a sentence when the server cannot be reached, with "" when it can again."""
+        """Watch for ever."""
         etag, known, failures = "NONE", "", 0
         while True:
             try:
                 value, etag = self._metadata.wait(self._path, etag, self._settings.watch_s)
             except TransientError as error:
                 failures += 1
-                self._trouble(str(error))
+                self._tell(self._trouble, str(error))
                 time.sleep(backoff(self._settings.retry_s, 30, failures))
                 continue
             if failures:
                 failures = 0
-                self._trouble("")
+                self._tell(self._trouble, "")
             mark = "absent" if value is None else f"={value}"
             if mark != known:
                 known = mark
-                self._changed(value)
+                self._tell(self._changed, value)
             if value is None:
                 time.sleep(self._settings.retry_s)  # the change of an absent attribute cannot be waited for
 
+    def _tell(self, act: Callable[[T], None], value: T) -> None:
+        self._on_main_thread(lambda: act(value))
 
-class MaintenanceWatch(threading.Thread):
-    """Calls `changed` whenever Google's announcement is another one; None means that nothing is announced.
 
-    Asks at intervals, because the change of an absent announcement cannot be waited for.
+def announced(text: str | None) -> str | None:
+    """Return the maintenance that Google announces, None where the value of MAINTENANCE announces nothing.
+
+    Then the server answers 404, 503 with an error, `NONE` or an empty object. None of these means that anything is wrong.
     """
-
-    def __init__(
-        self, settings: SupervisorSettings, metadata: MetadataServer, changed: Callable[[str | None], None]
-    ) -> None:
-        super().__init__(name="watch maintenance", daemon=True)
-        self._every_s, self._metadata, self._changed = settings.maintenance_s, metadata, changed
-
-    def run(self) -> None:
-        """Watch for ever."""
-        known: str | None = None
-        while True:
-            notice = self._metadata.maintenance()
-            if notice != known:
-                known = notice
-                self._changed(notice)
-            time.sleep(self._every_s)
+    try:
+        notice = json.loads(text or "null")
+    except ValueError:
+        return None
+    return json.dumps(notice) if isinstance(notice, dict) and notice and "error" not in notice else None

@@ -18,10 +18,11 @@ from .bucket_reader import WeightsError
 from .cleanup import remove_all_but
 from .context import Context
 from .desired_spec import Spec
-from .docker import Abandoned, DockerError, write_private
+from .docker import Abandoned, DockerError
 from .huggingface import SecretError, secret, token_file
 from .state import ServingRun
 from .weight_staging import GIB, Stager, is_staged
+from .whole_file import write_whole
 
 PLACES = ("image", "address", "weights", "token")
 """What a preparation reports as `where` when a step of it fails."""
@@ -175,5 +176,5 @@ class Preparation(threading.Thread):
             return ""
         if self._abandoned.is_set():
             raise Abandoned
-        write_private(file, token)
+        write_whole(file, token)
         return ""

@@ -25,6 +25,7 @@ One long answer moves the counter while every new question fails; therefore the 
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import json
 import re
@@ -89,10 +90,8 @@ class ProbedServer:
         """Return False where connections are refused: the process has ended. The kernel answers, whatever the load."""
         try:
             socket.create_connection(self._place, LISTENS_S).close()
-        except ConnectionRefusedError:
-            return False
-        except OSError:
-            return True
+        except OSError as error:
+            return not isinstance(error, ConnectionRefusedError)
         return True
 
     def requests(self) -> float | None:
@@ -108,21 +107,17 @@ class ProbedServer:
     def _look(self) -> Finding:
         try:
             has_made_tokens = self._has_made_tokens()
-        except TimedOut as error:
-            return Finding(ServerCondition.SLOW, str(error))
         except TransientError as error:
-            return Finding(ServerCondition.LOADING, str(error))
+            return _unanswered(error, ServerCondition.LOADING)
         if has_made_tokens and self._trusted < TRUST:
             self._trusted += 1
             return Finding(ServerCondition.HEALTHY, "busy")
         finding = self._health() or self._generate()
         if finding.condition is not ServerCondition.LOADING:
             # Read after every question: the next look must not take the token of this one for somebody else's.
-            try:
+            with contextlib.suppress(TransientError):
                 if self._has_made_tokens() and finding.condition is ServerCondition.SLOW:
                     finding = Finding(ServerCondition.HEALTHY, "busy")
-            except TransientError:
-                pass
         # A server that failed is asked at every look until it answers.
         self._trusted = 0 if finding.condition is ServerCondition.HEALTHY else TRUST
         return finding
@@ -131,31 +126,20 @@ class ProbedServer:
         """Return the finding that makes the question for a token pointless; None where /health answers 200."""
         try:
             reply = call("GET", f"{self._url}/health", timeout_s=self._patience_s)
-        except TimedOut as error:
-            return Finding(ServerCondition.SLOW, str(error))
         except TransientError as error:
-            return Finding(ServerCondition.LOADING, str(error))
+            return _unanswered(error, ServerCondition.LOADING)
         return None if reply.status == 200 else Finding(ServerCondition.LOADING, f"/health answers HTTP {reply.status}")
 
     def _generate(self) -> Finding:
-        question = {
-            "model": self._model(),
-            "messages": [{"role": "user", "content": "Say OK."}],
-            "max_tokens": 1,
-            "temperature": 0,
-        }
+        messages = [{"role": "user", "content": "Say OK."}]
+        question = json.dumps(
+            {"model": self._model(), "messages": messages, "max_tokens": 1, "temperature": 0}
+        ).encode()
+        url, headers = f"{self._url}/v1/chat/completions", {"Content-Type": "application/json"}
         try:
-            reply = call(
-                "POST",
-                f"{self._url}/v1/chat/completions",
-                timeout_s=self._patience_s,
-                headers={"Content-Type": "application/json"},
-                body=json.dumps(question).encode(),
-            )
-        except TimedOut as error:
-            return Finding(ServerCondition.SLOW, f"no token: {error}")
+            reply = call("POST", url, timeout_s=self._patience_s, headers=headers, body=question)
         except TransientError as error:
-            return Finding(ServerCondition.FAILING, f"no token: {error}")
+            return _unanswered(error, ServerCondition.FAILING)
         if reply.status in BUSY:
             return Finding(ServerCondition.SLOW, _quoted(reply))
         try:
@@ -219,6 +203,11 @@ class Prober(threading.Thread):
             return self._server.look()
         why = "out of memory" if container.out_of_memory else f"exit code {container.exit_code}"
         return Finding(ServerCondition.ENDED, f"the container ended with {why}")
+
+
+def _unanswered(error: TransientError, refused: ServerCondition) -> Finding:
+    """Return SLOW for a server that is silent, `refused` for one that takes no connection or breaks it off."""
+    return Finding(ServerCondition.SLOW if isinstance(error, TimedOut) else refused, str(error))
 
 
 def _quoted(reply: Reply) -> str:

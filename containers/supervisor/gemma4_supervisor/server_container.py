@@ -11,8 +11,9 @@ from pathlib import Path
 from .accelerators import Accelerators
 from .all_reduce_check import arguments_without_peers, without_peers
 from .desired_spec import ServerPlace, Spec
-from .docker import ANSWER_S, FINGERPRINT, HASH, NAME, Docker, DockerError, write_private
+from .docker import ANSWER_S, FINGERPRINT, HASH, NAME, Docker, DockerError
 from .supervisor_settings import SupervisorSettings
+from .whole_file import write_whole
 
 TOKEN_IN_CONTAINER = "/run/secrets/huggingface-token"  # noqa: S105  a place, not a token
 COMPILED = f"{NAME}-cache:/root/.cache"
@@ -75,21 +76,20 @@ class ServerContainer:
         env = dict(spec.env)
         if avoids_peers:
             env, arguments = without_peers(env), arguments_without_peers(arguments)
-        devices = self._accelerators.options(spec, place, image_id)
         options = ["--name", self.name, "--network", "host", "--stop-timeout", str(round(spec.drain_s))]
-        options += [*devices.options, "--volume", "/dev/shm:/dev/shm"]  # noqa: S108  compiled programs, downloads
+        options += self._accelerators.options(spec, place, image_id)
+        options += ["--volume", "/dev/shm:/dev/shm"]  # noqa: S108  compiled programs, downloads
         if self._accelerators.gpus_of(place):
             options += ["--volume", COMPILED]
         if spec.weights:
             options += ["--volume", f"{self._weights_root}:{self._weights_root}:ro"]
         options += ["--log-driver", "json-file", "--log-opt", "max-size=100m", "--log-opt", "max-file=3"]
         options += ["--label", f"{HASH}={spec.hash}", "--label", f"{FINGERPRINT}={place.fingerprint}"]
-        env |= devices.env
         if token_file:
             # As a file: docker inspect and the process list show the environment and the command line.
             options += ["--volume", f"{token_file}:{TOKEN_IN_CONTAINER}:ro"]
             env["HF_TOKEN_PATH"] = TOKEN_IN_CONTAINER
-        write_private(self._env_file, "".join(f"{name}={value}\n" for name, value in env.items()))
+        write_whole(self._env_file, "".join(f"{name}={value}\n" for name, value in env.items()))
         options += ["--env-file", str(self._env_file), "--entrypoint", entrypoint]
         try:
             return self._docker.run("run", "--detach", *options, image_id, *arguments).strip()

@@ -17,7 +17,8 @@ from typing import Any
 from .context import Context
 from .desired_spec import ServerPlace, Spec
 from .docker import NAME, DockerError
-from .server_lifecycle import OnMainThread, Phase, ServerLifecycle
+from .metadata_server import OnMainThread
+from .server_lifecycle import Phase, ServerLifecycle
 from .state import ServingRun
 
 WORST_FIRST = (
@@ -38,7 +39,6 @@ class ServerGroup:
         self._unknown: set[str] = set()
         """Suffixes of containers that a supervisor has started and this one knows nothing of."""
         self._target: ServingRun | None = None
-        self._goes_back = False
         self._brings_back = False
         for suffix in self._state.servers:
             self._server(suffix)
@@ -118,16 +118,8 @@ class ServerGroup:
 
     def roll_out(self, run: ServingRun) -> None:
         """Bring all servers to a specification of which everything is here, whatever they were being brought to before."""
-        self._target, self._goes_back, self._brings_back = run, False, False
+        self._target, self._brings_back = run, False
         self._renew(run.spec)
-
-    def go_back(self, good: ServingRun) -> None:
-        """Bring all servers to a specification that was good, with what is still on this machine."""
-        if self.has(good.spec):
-            self.keep(good.spec)
-            return
-        self._target, self._goes_back, self._brings_back = good, True, False
-        self._renew(good.spec)
 
     def stay(self) -> None:
         """Change no further server, because another specification is desired now; fetch nothing that only a restart needs."""
@@ -180,10 +172,8 @@ class ServerGroup:
         run.is_evidence = not (before and before.failures and others_serve)
         if before and _fits(one, run.place):
             one.restart()
-        elif self._goes_back:
-            one.go_back(run)
         else:
-            one.replace(run)
+            one.change_to(run)
 
     def _lets_go_on(self, one: ServerLifecycle) -> bool:
         """Return True if the next server may be changed: this one has the change, and serves, or has always failed."""
@@ -236,8 +226,8 @@ class ServerGroup:
 
     def _server(self, suffix: str) -> ServerLifecycle:
         if suffix not in self._servers:
-            context = self._context.server(suffix)
-            self._servers[suffix] = ServerLifecycle(context, self._on_main_thread, self._served, self._rejected)
+            context = self._context.of_server(suffix)
+            self._servers[suffix] = ServerLifecycle(context, suffix, self._on_main_thread, self._served, self._rejected)
         return self._servers[suffix]
 
     def _forget(self, one: ServerLifecycle) -> None:

@@ -6,19 +6,19 @@
 from __future__ import annotations
 
 import enum
-import functools
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import NoReturn, TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
 
 from containers.shared.web import TransientError, backoff
 
 from .accelerators import NoDeviceError
-from .context import ServerContext
+from .context import Context
 from .desired_spec import Spec
 from .docker import DockerError
 from .log import now
+from .metadata_server import OnMainThread
 from .preparation import PLACES, Preparation
 from .probe import Finding, Prober, ServerCondition
 from .server_container import Container
@@ -32,8 +32,6 @@ FOREIGN_DRAIN_S = 45.0
 """How long a container may end of which nothing is known."""
 
 T = TypeVar("T")
-OnMainThread = Callable[[Callable[[], None]], None]
-"""Has a function called on the main thread."""
 
 
 class Phase(enum.Enum):
@@ -58,26 +56,23 @@ class ServerLifecycle:
     """
 
     def __init__(
-        self, context: ServerContext, on_main_thread: OnMainThread, served: Callable[[ServingRun], None],
+        self, context: Context, suffix: str, on_main_thread: OnMainThread, served: Callable[[ServingRun], None],
         rejected: Callable[[ServingRun, str], None],
     ) -> None:  # fmt: skip
+        self.suffix = suffix
         self._context, self._state, self._on_main_thread = context, context.state, on_main_thread
         self._served, self._rejected = served, rejected
         self._slot = ServingSlot(
-            context, lambda prober, finding: on_main_thread(lambda: self._on_finding(prober, finding))
+            context, suffix, lambda prober, finding: on_main_thread(lambda: self._on_finding(prober, finding))
         )
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix=f"server{context.suffix}")
-        self._begun, self._done = 0, 0
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix=f"server{suffix}")
+        self._begun = 0
+        """Pieces of work that are not done yet."""
         self._restart_preparation: Preparation | None = None
         self.phase, self._since = Phase.WAITING, time.monotonic()
         self.serving_since: str | None = None
         self._errors = 0
         self._slow_since: float | None = None
-
-    @property
-    def suffix(self) -> str:
-        """Of the server's names."""
-        return self._context.suffix
 
     @property
     def current(self) -> ServingRun | None:
@@ -87,7 +82,7 @@ class ServerLifecycle:
     @property
     def is_busy(self) -> bool:
         """True while a container is being stopped or started."""
-        return self._done < self._begun
+        return self._begun > 0
 
     def requests(self) -> float | None:
         """Return how many requests the server has, None where it does not say. Any thread may call this."""
@@ -122,15 +117,10 @@ class ServerLifecycle:
         except (DockerError, TransientError):
             return  # then the specification is prepared and started like any other
 
-    def replace(self, run: ServingRun) -> None:
-        """Stop the current run in order, and start this one."""
+    def change_to(self, run: ServingRun) -> None:
+        """Stop the current run in order, and start this one with what is on this machine."""
         self._abandon_restart()
-        self._start(run)
-
-    def go_back(self, run: ServingRun) -> None:
-        """Stop the current run in order, and start this one with what is still on this machine."""
-        self._abandon_restart()
-        self._leave(f"{run.spec.hash} comes back")
+        self._leave(f"{run.spec.hash} takes over")
         self._return_to(run)
 
     def give_way(self) -> None:
@@ -166,7 +156,7 @@ class ServerLifecycle:
 
     def collect_output(self) -> None:
         """Read what the server has printed. Any thread may call this."""
-        self._context.output.collect()
+        self._slot.output.collect()
 
     # From start to start.
 
@@ -213,25 +203,16 @@ class ServerLifecycle:
         """Have `work` done after what was begun before, and `then` called with its result, or with None and the error."""
         self._begun += 1
 
-        def on_main(act: Callable[[], None]) -> None:
-            def report() -> None:
-                self._done += 1
-                act()
-
-            self._on_main_thread(report)
-
-        def run() -> None:
+        def finish(done: Future[T]) -> None:
+            self._begun -= 1
+            result, problem = None, ""
             try:
-                result = work()
+                result = done.result()  # raises a bug here, on the main thread, where it is seen
             except (DockerError, NoDeviceError, OSError) as error:
                 problem = str(error).rstrip(".")
-                on_main(lambda: then(None, problem))
-            except BaseException as bug:  # without this it would stay unseen
-                on_main(functools.partial(_raise, bug))
-            else:
-                on_main(lambda: then(result, ""))
+            then(result, problem)
 
-        self._worker.submit(run)
+        self._worker.submit(work).add_done_callback(lambda done: self._on_main_thread(lambda: finish(done)))
 
     def _return_to(self, run: ServingRun) -> None:
         if run is not self.current:
@@ -277,7 +258,7 @@ class ServerLifecycle:
             self._state.save()
 
     def _stop_failed(self, run: ServingRun, text: str) -> None:
-        output = self._context.container.last_output()
+        output = self._slot.container.last_output()
         try:
             self._slot.stop(run.spec.drain_s)
         except DockerError as error:
@@ -372,7 +353,3 @@ class ServerLifecycle:
 
     def _in_phase_s(self) -> float:
         return time.monotonic() - self._since
-
-
-def _raise(error: BaseException) -> NoReturn:
-    raise error

@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable
 
 from . import weight_staging
-from .context import ServerContext
+from .context import Context
 from .docker import DockerError
 from .huggingface import token_file
 from .probe import Finding, ProbedServer, Prober
-from .server_container import Container
+from .server_container import Container, ServerContainer
+from .server_output import ServerOutput
 from .state import ServingRun
 
 
@@ -20,15 +21,18 @@ class ServingSlot:
     `start` and `stop` may take minutes and belong on a thread of their own, one after the other; all else is quick.
     """
 
-    def __init__(self, context: ServerContext, found: Callable[[Prober, Finding], None]) -> None:
-        self._context, self._found = context, found
+    def __init__(self, context: Context, suffix: str, found: Callable[[Prober, Finding], None]) -> None:
+        self._context, self._suffix, self._found = context, suffix, found
+        self.container = ServerContainer(context.docker, context.accelerators, context.settings, suffix)
+        label = self.container.name if suffix else ""
+        self.output = ServerOutput(self.container, lambda *line: context.add_line(label, *line))
         self.prober: Prober | None = None
         self._server: ProbedServer | None = None
         self.refuse("nothing has been started yet")
 
     def running(self) -> Container | None:
         """Return the container if it runs, whoever started it, else None. Raises DockerError."""
-        container = self._context.container.inspect()
+        container = self.container.inspect()
         return container if container and container.running else None
 
     def leave(self, why: str) -> None:
@@ -49,7 +53,7 @@ class ServingSlot:
             self._context.status.trouble("gpus", f"{problem}. The server is started without that, and is slower.")
         else:
             self._context.status.clear("gpus")
-        return self._context.container.start(run.spec, run.place, run.image_id, run.address, file, bool(problem))
+        return self.container.start(run.spec, run.place, run.image_id, run.address, file, bool(problem))
 
     def stop(self, drain_s: float) -> None:
         """Wait until gateways know that the container takes no requests, let it finish its answers, and remove it.
@@ -57,8 +61,8 @@ class ServingSlot:
         Raises DockerError.
         """
         if self._may_answer():
-            time.sleep(self._context.readiness.known_in_s(self._context.suffix))
-        self._context.container.remove(drain_s, before=self._context.output.collect)
+            time.sleep(self._context.readiness.known_in_s(self._suffix))
+        self.container.remove(drain_s, before=self.output.collect)
 
     def watch(self, run: ServingRun, container_id: str) -> None:
         """Probe a container that runs; what gateways are told stays as it is."""
@@ -66,7 +70,7 @@ class ServingSlot:
             self.prober.stop()
         settings = self._context.settings
         self._server = ProbedServer(settings, run.address, run.place.port, lambda: run.spec.model)
-        self.prober = Prober(settings, self._context.container, self._server, container_id, self._found)
+        self.prober = Prober(settings, self.container, self._server, container_id, self._found)
         self.prober.start()
 
     def requests(self) -> float | None:
@@ -75,11 +79,11 @@ class ServingSlot:
 
     def accept(self) -> None:
         """Let gateways send requests."""
-        self._context.readiness.accept(self._context.suffix)
+        self._context.readiness.accept(self._suffix)
 
     def refuse(self, why: str) -> None:
         """Have gateways send no requests."""
-        self._context.readiness.refuse(self._context.suffix, why)
+        self._context.readiness.refuse(self._suffix, why)
 
     def _may_answer(self) -> bool:
         try:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterable
 from pathlib import Path
 
 from containers.shared.manifest import ManifestFile
+
+from .whole_file import write_whole
 
 STAGED_FILES = ".gemma4-staged.json"
 
@@ -19,7 +20,6 @@ class StagedFiles:
         self.folder = Path(folder)
         self.files: dict[str, str] = {}
         self.is_complete = False
-        self._lock = threading.Lock()
         try:
             kept = json.loads((self.folder / STAGED_FILES).read_text())
             self.files, self.is_complete = dict(kept["files"]), bool(kept["complete"])
@@ -37,19 +37,15 @@ class StagedFiles:
 
     def add(self, file: ManifestFile) -> None:
         """Remember a file that was checked."""
-        with self._lock:
-            self.files[file.name] = file.sha256
-            self.is_complete = False
-            self._write()
+        self.files[file.name] = file.sha256
+        self.is_complete = False
+        self._write()
 
     def complete(self, files: Iterable[ManifestFile]) -> None:
         """Remember that exactly these files make up the folder, and that all are here."""
-        with self._lock:
-            self.files = {file.name: file.sha256 for file in files}
-            self.is_complete = True
-            self._write()
+        self.files = {file.name: file.sha256 for file in files}
+        self.is_complete = True
+        self._write()
 
     def _write(self) -> None:
-        fresh = self.folder / f"{STAGED_FILES}.new"
-        fresh.write_text(json.dumps({"files": self.files, "complete": self.is_complete}))
-        fresh.replace(self.folder / STAGED_FILES)
+        write_whole(self.folder / STAGED_FILES, json.dumps({"files": self.files, "complete": self.is_complete}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,10 @@ from typing import Any
 from containers.shared.web import reason_of
 
 from .desired_spec import ServerPlace, Spec, SpecError, parse_spec
-from .docker import write_private
 from .machine_status import MachineStatus
+from .whole_file import write_whole
 
-SCHEMA = 2
+SCHEMA = 3
 
 
 @dataclass
@@ -72,10 +72,8 @@ class SavedState:
             good = self._run(kept["good"]) if kept["good"] else None
             self.rejected, self.images = str(kept["rejected"]), [str(image) for image in kept["images"]]
             self.servers, self.good = {run.suffix: run for run in runs}, good
-        except FileNotFoundError:
-            pass
         except (OSError, ValueError, LookupError, TypeError, SpecError):
-            pass  # unreadable: go on as on a new machine, from the metadata alone
+            pass  # none, or unreadable: go on as on a new machine, from the metadata alone
 
     def is_good(self, run: ServingRun) -> bool:
         """Return True if `run` needs the same containers as the last good run."""
@@ -105,7 +103,7 @@ class SavedState:
                 "images": self.images,
             }
             try:
-                write_private(self._file, json.dumps(document))
+                write_whole(self._file, json.dumps(document))
             except OSError as error:
                 self._is_saved = False
                 self._status.trouble(
@@ -123,23 +121,11 @@ class SavedState:
         if not self._is_saved:
             self.save()
 
-    def _run(self, kept: Any) -> ServingRun:
-        spec = parse_spec(json.dumps(kept["spec"]), self._root)
-        run = ServingRun(spec, str(kept["imageId"]), str(kept["address"]), str(kept["suffix"]))
-        run.up, run.failures = bool(kept["up"]), int(kept["failures"])
-        run.is_evidence, run.label = bool(kept["evidence"]), str(kept["label"])
+    def _run(self, kept: Mapping[str, Any]) -> ServingRun:
+        run = ServingRun(**{**kept, "spec": parse_spec(json.dumps(kept["spec"]), self._root)})
         run.place  # noqa: B018  raises where there is none
         return run
 
 
 def _kept(run: ServingRun) -> dict[str, Any]:
-    return {
-        "spec": dict(run.spec.document),
-        "imageId": run.image_id,
-        "address": run.address,
-        "suffix": run.suffix,
-        "up": run.up,
-        "failures": run.failures,
-        "evidence": run.is_evidence,
-        "label": run.label,
-    }
+    return {**vars(run), "spec": dict(run.spec.document)}

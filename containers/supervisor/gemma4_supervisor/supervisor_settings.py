@@ -67,6 +67,8 @@ class SupervisorSettings:
     record_s: float = 300
     record_retry_cap_s: float = 60
     """Time between two looks at the machine's record, and the longest one while it cannot be written."""
+    record_last_s: float = 5
+    """Longest wait of a machine that goes down for its record to be written."""
     alive_s: float = 300
     """The main loop turns at least so often: docker has a minute for each of the few commands of one turn."""
     report_s: float = 10
@@ -76,8 +78,6 @@ class SupervisorSettings:
     log_s: float = 5
     log_cap_s: float = 300
     """Time between two requests to Cloud Logging, and the longest one while it accepts nothing."""
-    maintenance_s: float = 60
-    """Time between two questions for announced maintenance."""
     image_gib: float = 40
     """Space that the boot disk must have for a pull: vllm-tpu is 20 to 26 GB unpacked (sizes in tpu-inference's pull request
     1245), and its compressed layers take some 10 GB beside that meanwhile."""

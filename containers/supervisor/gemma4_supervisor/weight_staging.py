@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -66,27 +67,33 @@ class Stager:
             _staging.release()
 
     def _fetch(self, downloads: Sequence[Download], meter: Meter, abandoned: threading.Event) -> None:
-        queue = PartQueue(part for download in downloads for part in download.parts(self._range))
-        failed: list[Exception] = []
+        """Fetch parts of files side by side, and check each file while its later parts arrive."""
+        readers: queue.SimpleQueue[RangeReader] = queue.SimpleQueue()
+        for _ in range(self._streams):
+            readers.put(RangeReader(self._bucket, self._retry_s, abandoned))
 
-        def take_turns() -> None:
-            reader = RangeReader(self._bucket, self._retry_s, abandoned)
+        def fetch(download: Download, start: int, end: int) -> None:
+            reader = readers.get()
             try:
-                while not failed and (part := queue.next()):
-                    download, start, end = part
-                    download.write(start, meter.count(reader.read(download.source, start, end)))
-            except Exception as error:
-                failed.append(error)
+                download.write(start, meter.count(reader.read(download.source, start, end)))
             finally:
-                reader.close()
+                readers.put(reader)
 
-        with ThreadPoolExecutor(self._streams, thread_name_prefix="weights") as pool:
-            for _ in range(self._streams):
-                pool.submit(take_turns)
-        for download in downloads:
-            download.close()
-        if failed:
-            raise failed[0]
+        pool, parts = ThreadPoolExecutor(self._streams, thread_name_prefix="weights"), []
+        try:
+            for download in downloads:
+                download.open()
+                for start, end in download.parts(self._range):
+                    parts.append((download, end, pool.submit(fetch, download, start, end)))
+            for download, end, part in parts:
+                part.result()
+                download.check(end)
+        finally:
+            pool.shutdown(cancel_futures=True)
+            for download in downloads:
+                download.close()
+            while not readers.empty():
+                readers.get().close()
 
 
 def is_staged(sets: Iterable[WeightsFolder]) -> bool:
@@ -105,7 +112,7 @@ def remove_unlisted_files(sets: Iterable[WeightsFolder]) -> None:
 
 
 class Download:
-    """One file that is being fetched. Parts arrive in any order, and are hashed in the right one as soon as possible."""
+    """One file that is being fetched. Its parts arrive in any order, and are checked from the first to the last."""
 
     def __init__(self, source: SourceFile, staged: StagedFiles) -> None:
         self.source, self.size, self.folder = source, source.file.size, staged.folder
@@ -114,54 +121,32 @@ class Download:
         self._partial = self._path.with_name(self._path.name + PARTIAL)
         self._partial.unlink(missing_ok=True)
         self._descriptor = -1
-        self._lock = threading.Lock()
-        self._arrived: dict[int, int] = {}
-        self._hash = hashlib.sha256()
-        self._hashed = 0
-        self._hashing = False
+        self._hash, self._hashed = hashlib.sha256(), 0
 
-    def parts(self, size: int) -> Iterator[tuple[Download, int, int]]:
+    def open(self) -> None:
+        """Make the file, as long as it will be."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._descriptor = os.open(self._partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+        os.ftruncate(self._descriptor, self.size)
+
+    def parts(self, size: int) -> Iterator[tuple[int, int]]:
         """Yield the ranges to fetch; an empty file is one empty range."""
         for start in range(0, max(1, self.size), size):
-            yield self, start, min(start + size, self.size)
+            yield start, min(start + size, self.size)
 
     def write(self, start: int, pieces: Iterable[memoryview]) -> None:
-        """Store one part. Raises WeightsError where the last one completes a file with a wrong checksum."""
-        with self._lock:
-            if self._descriptor < 0:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-                self._descriptor = os.open(self._partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
-                os.ftruncate(self._descriptor, self.size)
-        end = start
+        """Store one part. Any thread may call this."""
         for piece in pieces:
-            end += os.pwrite(self._descriptor, piece, end)
-        with self._lock:
-            self._arrived[start] = end
-            if self._hashing:
-                return  # the thread that hashes will find this part too
-            self._hashing = True
-        while self._hash_next():
-            pass
+            start += os.pwrite(self._descriptor, piece, start)
 
-    def close(self) -> None:
-        """Close the file; what has arrived of it stays."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-        self._descriptor = -1
-
-    def _hash_next(self) -> bool:
-        """Hash the next part; returns False where it has not arrived, or was the last one."""
-        with self._lock:
-            end = self._arrived.pop(self._hashed, None)
-            self._hashing = end is not None
-        if end is None:
-            return False
+    def check(self, end: int) -> None:
+        """Hash what has arrived up to `end`; a whole file gets its name. Raises WeightsError for a wrong checksum."""
         while self._hashed < end:
             piece = os.pread(self._descriptor, min(PIECE, end - self._hashed), self._hashed)
             self._hash.update(piece)
             self._hashed += len(piece)
-        if self._hashed < self.size:
-            return True
+        if end < self.size:
+            return
         if self._hash.hexdigest() != self.source.file.sha256:
             self._partial.unlink()
             raise WeightsError(
@@ -170,19 +155,12 @@ class Download:
             )
         self._partial.replace(self._path)
         self._staged.add(self.source.file)
-        return False
 
-
-class PartQueue:
-    """An iterator over parts that many threads take from."""
-
-    def __init__(self, parts: Iterator[tuple[Download, int, int]]) -> None:
-        self._parts, self._lock = parts, threading.Lock()
-
-    def next(self) -> tuple[Download, int, int] | None:
-        """Return the next part, None after the last."""
-        with self._lock:
-            return next(self._parts, None)
+    def close(self) -> None:
+        """Close the file; what has arrived of it stays."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor = -1
 
 
 class Meter:

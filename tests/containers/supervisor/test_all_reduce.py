@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -53,14 +52,6 @@ class TestTheProgram:
         assert verdict(with_torch=False).endswith(": ModuleNotFoundError: No module named 'torch'")
 
 
-@pytest.fixture
-def gpu(tmp_path: Path) -> Iterator[GpuMachine]:
-    machine = GpuMachine(tmp_path)
-    machine.stage()
-    yield machine
-    machine.close()
-
-
 def want(machine: TpuMachine, name: str, **changes: Any) -> None:
     """Each server divides its layers over its two GPUs, which may pass memory to each other."""
     argv = [*machine.spec(name)["argv"], "--tensor-parallel-size", "2"]
@@ -68,7 +59,9 @@ def want(machine: TpuMachine, name: str, **changes: Any) -> None:
 
 
 class TestAServerOnSeveralGpus:
-    def test_a_server_whose_gpus_add_up_keeps_the_level_of_the_specification(self, gpu: GpuMachine) -> None:
+    def test_a_server_whose_gpus_add_up_in_its_own_image_keeps_the_level_of_the_specification(
+        self, gpu: GpuMachine
+    ) -> None:
         want(gpu, "spec-a")
         gpu.start()
         gpu.until_serving("spec-a")
@@ -77,11 +70,6 @@ class TestAServerOnSeveralGpus:
             assert gpu.server(number).env["NCCL_P2P_LEVEL"] == "SYS"
             assert FLAG not in gpu.server(number).command
         assert not gpu.errors
-
-    def test_a_server_is_checked_in_its_own_image_with_its_own_gpus_and_settings(self, gpu: GpuMachine) -> None:
-        want(gpu, "spec-a")
-        gpu.start()
-        gpu.until_serving("spec-a")
         check, server = gpu.machine.docker.checks[0], gpu.server(0)
         assert (check.image, check.gpus) == (server.image, server.gpus)
         assert check.command[0] == "python3"
@@ -108,7 +96,7 @@ class TestAServerOnSeveralGpus:
         assert f"The GPUs 2, 3 cannot add up numbers from GPU to GPU ({found})" in error["message"]
 
     def test_a_server_whose_check_never_ends_is_started_without(self, gpu: GpuMachine) -> None:
-        gpu.environ["GEMMA4_ALL_REDUCE_S"] = "0.5"
+        gpu.configure(ALL_REDUCE_S="0.5")
         gpu.machine.docker.verdicts["nvidia0"] = "stuck"
         want(gpu, "spec-a", servers=gpu.places[:1])
         gpu.start()
@@ -123,8 +111,7 @@ class TestAServerOnSeveralGpus:
         gpu.server(0).end(1)
         gpu.until(lambda: gpu.ready == [], "the end to be seen")
         gpu.until(lambda: gpu.ready == [0], "the server again")
-        gpu.kill()
-        gpu.start()
+        gpu.restart()
         want(gpu, "spec-b", servers=gpu.places[:1])
         gpu.until(lambda: gpu.hashes[0] == "spec-b" and gpu.ready == [0], "another specification")
         assert len(gpu.machine.docker.checks) == 1

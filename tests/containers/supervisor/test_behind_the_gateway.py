@@ -36,7 +36,8 @@ class Deployment:
     """One machine, the gateway before it, and what callers have got."""
 
     def __init__(self, folder: Path) -> None:
-        self.tpu = TpuMachine(folder, address=ADDRESS, LEAVE_S="3")
+        self.tpu = TpuMachine(folder, address=ADDRESS)
+        self.tpu.configure(LEAVE_S="3")
         self.tpu.stage()
         self.tpu.want("spec-a")
         member = GatewayMember(NAME, "blue", NAME, self.tpu.port)

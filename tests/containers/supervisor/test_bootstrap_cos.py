@@ -15,9 +15,9 @@ import pytest
 from containers import archive
 from containers.supervisor.gemma4_supervisor.installation import machine_goes_down
 from containers.supervisor.gemma4_supervisor.supervisor_settings import SupervisorSettings
+from tests.containers.supervisor.booting_machine import BootingMachine
 from tests.fakes.docker import Answer
 from tests.fakes.machine_commands import FORWARDER, MachineCommands, RanCommand
-from tests.fakes.metadata_server import FakeMetadata
 
 REGISTRY = "us-east5-docker.pkg.dev"
 IMAGE = f"{REGISTRY}/demo/gemma4/python@sha256:{'0' * 64}"
@@ -82,76 +82,20 @@ class CosCommands(MachineCommands):
         return 0, "", ""
 
 
-class CosBoot:
-    """A machine with GPUs at boot. `tools` is a folder that is the whole PATH."""
+class CosBoot(BootingMachine):
+    """A machine with GPUs."""
 
     def __init__(self, folder: Path) -> None:
-        self.metadata = FakeMetadata(
-            gemma4_supervisor=archive.in_base64(archive.supervisor()),
-            gemma4_supervisor_image=IMAGE,
-            gemma4_reach=REACH,
-        )
-        self.state, self.run_dir, self.units = folder / "state", folder / "run", folder / "units"
         self.machine = CosCommands(folder, folder / "nvidia")
-        self.tools = folder / "tools"
-        self.tools.mkdir()
-        for name in COREUTILS:
-            found = shutil.which(name)
-            assert found, f"this test needs {name}"
-            (self.tools / name).symlink_to(found)
-        for name in ("docker", "systemctl", "iptables", "cos-extensions", "mount"):
-            (self.tools / name).symlink_to(self.machine.bin / name)
-        self.script = folder / "startup-script"
-        self.script.write_text(archive.startup_script("gpu"))
-
-    def run(self, tries: int = 3) -> subprocess.CompletedProcess[str]:
-        environ = {
-            "PATH": str(self.tools),
-            "GEMMA4_METADATA_HOST": self.metadata.host,
-            "GEMMA4_STATE_DIR": str(self.state),
-            "GEMMA4_RUN_DIR": str(self.run_dir),
-            "GEMMA4_UNIT_DIR": str(self.units),
-            "GEMMA4_DRIVER_DIR": str(self.machine.driver),
-            "GEMMA4_BOOT_TRIES": str(tries),
-            "GEMMA4_BOOT_PAUSE_S": "0.05",
-        }
-        command = [shutil.which("bash") or "bash", str(self.script)]
-        return subprocess.run(
-            command, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False
-        )
+        attributes = {"gemma4_supervisor_image": IMAGE, "gemma4_reach": REACH}
+        super().__init__(folder, self.machine, COREUTILS, archive.startup_script("gpu"), **attributes)
 
     def reboot(self) -> None:
         """Memory and units are gone, and so are rules and loaded drivers; disks stay."""
-        for gone in (self.run_dir, self.units, self.machine.driver):
+        for gone in (self.run_dir, self.units, self.driver):
             shutil.rmtree(gone)
         self.machine.rules.clear()
         self.did()
-
-    def did(self) -> list[str]:
-        """What systemctl was told since the last time."""
-        actions, self.machine.actions = self.machine.actions, []
-        return actions
-
-    @property
-    def unit(self) -> str:
-        return (self.units / "gemma4-supervisor.service").read_text()
-
-    @property
-    def program(self) -> bytes:
-        return (self.state / "supervisor.pyz").read_bytes()
-
-    def error(self, done: subprocess.CompletedProcess[str]) -> str:
-        """The one fault that a boot ended with, as the log and the guest attributes have it."""
-        assert done.returncode == 1
-        errors = [line for line in (done.stdout + done.stderr).splitlines() if '"severity":"ERROR"' in line]
-        (entry,) = [json.loads(line) for line in errors]
-        (report,) = self.metadata.reports
-        assert json.loads(report)["errors"][0]["message"] == entry["message"]
-        return str(entry["message"])
-
-    def close(self) -> None:
-        self.machine.close()
-        self.metadata.close()
 
 
 @pytest.fixture
@@ -216,7 +160,7 @@ class TestTheSupervisorOnAGpuMachine:
     ) -> None:
         boot.machine.programs = programs
         boot.machine.mounted_docker_runs = False
-        assert "Name another image" in boot.error(boot.run())
+        assert "Name another image" in boot.error()
         assert not boot.units.exists()
         (boot.tools / "python3").symlink_to(sys.executable)
         assert boot.run().returncode == 0
@@ -231,10 +175,8 @@ class TestTheSupervisorOnAGpuMachine:
         assert not machine_goes_down(settings)
         bash = shutil.which("bash") or "bash"
         environ = {"PATH": f"{boot.tools}:/usr/bin:/bin"}
-        (boot.tools / "systemctl").unlink()
         for state, goes_down in (("running", False), ("stopping", True)):
-            (boot.tools / "systemctl").write_text(f"#!/bin/sh\necho {state}\n")
-            (boot.tools / "systemctl").chmod(0o755)
+            boot.put("systemctl", f"echo {state}")
             subprocess.run([bash, "-c", stop.split("-c '")[1].removesuffix("'")], env=environ, check=True)
             assert machine_goes_down(settings) is goes_down
         boot.run()
@@ -253,7 +195,7 @@ class TestTheMachinesFirewall:
     @pytest.mark.parametrize("reach", ["0.0.0.0=8000", "10.0.0.0/8", "10.0.0.0/8=8000;reboot", "-s=1"])
     def test_the_firewall_takes_no_entry_that_it_does_not_understand(self, boot: CosBoot, reach: str) -> None:
         boot.metadata.set("gemma4-reach", reach)
-        assert "not RANGE=PORT" in boot.error(boot.run())
+        assert "not RANGE=PORT" in boot.error()
         assert boot.machine.rules == []
 
     def test_the_firewall_of_a_machine_that_nobody_is_to_reach_stays_closed_and_says_so(self, boot: CosBoot) -> None:
@@ -271,13 +213,13 @@ class TestTheDriver:
         (install,) = boot.machine.ran("cos-extensions")
         assert list(install.arguments) == ["install", "gpu", "--", "-version=580.95.05"]
         assert [each.arguments[:2] for each in boot.machine.ran("mount")] == [
-            ["--bind", str(boot.machine.driver)],
+            ["--bind", str(boot.driver)],
             ["-o", "remount,exec"],
         ]
 
     def test_the_driver_that_does_not_work_is_named(self, boot: CosBoot) -> None:
         boot.machine.driver_works = False
-        assert "The driver default of the GPUs does not work" in boot.error(boot.run())
+        assert "The driver default of the GPUs does not work" in boot.error()
 
 
 class TestTheTokenOfTheMachine:
@@ -310,21 +252,21 @@ class TestWhatIsMissing:
     )
     def test_a_missing_attribute_is_named(self, boot: CosBoot, name: str, words: str) -> None:
         boot.metadata.set(name, None)
-        assert words in boot.error(boot.run())
+        assert words in boot.error()
         assert boot.did() == []
 
     def test_a_metadata_server_that_is_late_is_waited_for(self, boot: CosBoot) -> None:
         boot.metadata.away = "503"
-        threading.Timer(0.4, lambda: setattr(boot.metadata, "away", "")).start()
+        threading.Timer(0.2, lambda: setattr(boot.metadata, "away", "")).start()
         assert boot.run(tries=200).returncode == 0
 
     def test_an_image_that_cannot_be_pulled_is_named_with_the_role(self, boot: CosBoot) -> None:
         boot.machine.failing["docker"] = "denied"
-        assert "roles/artifactregistry.reader" in boot.error(boot.run())
+        assert "roles/artifactregistry.reader" in boot.error()
 
     def test_another_operating_system_is_refused(self, boot: CosBoot) -> None:
         (boot.tools / "cos-extensions").unlink()
-        assert "cos-extensions is not on this machine's image" in boot.error(boot.run())
+        assert "cos-extensions is not on this machine's image" in boot.error()
 
     def test_nothing_is_traced(self) -> None:
         text = "\n".join(line.split("#")[0] for line in archive.startup_script("gpu").splitlines())

@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from containers import archive
 from containers.shared.web import Reply, TransientError
-from containers.supervisor.gemma4_supervisor import cloud_log
+from containers.supervisor.gemma4_supervisor import cloud_log, metadata_server
 from containers.supervisor.gemma4_supervisor.accelerators import Accelerators
 from containers.supervisor.gemma4_supervisor.cloud_log import MOST_WAITING, CloudLog
 from containers.supervisor.gemma4_supervisor.docker import Docker, DockerError
@@ -49,7 +48,6 @@ class TestWhatAnOperatorReads:
         words = "ValueError: No available memory for the cache blocks.\nEngine core failed to start."
         serving.machine.docker.behaviour("spec-a").last_output = words
         serving.container.end(1)
-        serving.until(lambda: "run spec-a" in serving.machine.actions, "the next start")
         serving.until_serving("spec-a")
         serving.container.print("\n".join(f"INFO Loading {number}" for number in range(40)))
         serving.until(lambda: "INFO Loading 39" in written(serving, "output"), "the lines of the next start")
@@ -76,8 +74,7 @@ class TestWhatAnOperatorReads:
         )
 
     def test_the_cloud_log_has_what_a_server_printed_while_it_was_stopped(self, serving: TpuMachine) -> None:
-        serving.want("spec-b")
-        serving.until_serving("spec-b")
+        serving.serve("spec-b")
         serving.until(lambda: GOODBYE in written(serving, "output"), "its last line")
 
     def test_the_cloud_log_is_what_the_command_asks_for(self, serving: TpuMachine) -> None:
@@ -110,14 +107,12 @@ class TestWhatAnOperatorReads:
         assert any("Told to stop" in text for text in written(serving, "end"))
 
     def test_the_cloud_log_has_the_last_words_of_a_supervisor_that_gives_way(self, serving: TpuMachine) -> None:
-        serving.metadata.set("gemma4-supervisor", archive.in_base64(archive.supervisor("# another version\n")))
+        serving.publish()
         serving.until(lambda: len(serving.said("begin")) == 2, "the new version")
         assert written(serving, "upgrade")
 
     def test_the_cloud_log_has_no_secret(self, tpu: TpuMachine) -> None:
-        tpu.want("spec-hf", weights=[], hfTokenSecret="projects/demo-project/secrets/hf")
-        tpu.start()
-        tpu.until_serving("spec-hf")
+        tpu.serve("spec-hf", weights=[], hfTokenSecret="projects/demo-project/secrets/hf")
         tpu.container.print(f"401 with Bearer {HF_TOKEN} and {tpu.metadata.issued[0]}")
         tpu.until(lambda: any("401 with" in line for line in written(tpu, "output")), "the line")
         assert "401 with Bearer [secret] and [secret]" in written(tpu, "output")
@@ -145,9 +140,7 @@ class TestCloudLoggingThatTakesNothing:
         self, tpu: TpuMachine, fault: dict[str, Any]
     ) -> None:
         rule = tpu.google.fault("POST", "entries:write", times=10_000, **fault)
-        tpu.want("spec-a")
-        tpu.start()
-        tpu.until_serving("spec-a")
+        tpu.serve("spec-a")
         tpu.until(lambda: tpu.said("report"), "a word about it")
         assert not tpu.errors
         assert written(tpu) == []
@@ -171,9 +164,7 @@ class TestCloudLoggingThatTakesNothing:
         self, tpu: TpuMachine
     ) -> None:
         tpu.metadata.set("gemma4-log", None)
-        tpu.want("spec-a")
-        tpu.start()
-        tpu.until_serving("spec-a")
+        tpu.serve("spec-a")
         tpu.kill(signal.SIGTERM)
         assert not tpu.google.sent("POST", "entries:write")
         assert not tpu.said("report")
@@ -188,45 +179,43 @@ class TestEntriesThatWait:
         monkeypatch.setattr(metadata, "token", lambda: "token")
         return CloudLog(settings, metadata, log)
 
-    def test_waiting_entries_are_so_many_and_the_oldest_are_lost(
-        self, log: CloudLog, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        sent: list[list[str]] = []
+    @pytest.fixture
+    def sent(self, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+        """The requests to Cloud Logging, which takes all of them."""
+        bodies: list[bytes] = []
 
+        def take(*_: object, body: bytes, **__: object) -> Reply:
+            bodies.append(body)
+            return Reply(200, {}, b"{}")
+
+        monkeypatch.setattr(metadata_server, "call", take)
+        return bodies
+
+    def test_waiting_entries_are_so_many_and_the_oldest_are_lost(
+        self, log: CloudLog, sent: list[bytes], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         def refuse(*_: object, **__: object) -> Reply:
             raise TransientError("no network")
 
-        def take(*_: object, body: bytes, **__: object) -> Reply:
-            sent.append([entry["jsonPayload"]["message"] for entry in json.loads(body)["entries"]])
-            return Reply(200, {}, b"{}")
-
-        monkeypatch.setattr(cloud_log, "call", refuse)
-        for number in range(3 * MOST_WAITING):
-            log.add({"severity": "INFO", "time": "", "event": "e", "message": str(number)})
-            if number % 500 == 0:
-                log.flush()
-        monkeypatch.setattr(cloud_log, "call", take)
+        with monkeypatch.context() as offline:
+            offline.setattr(metadata_server, "call", refuse)
+            for number in range(3 * MOST_WAITING):
+                log.add({"severity": "INFO", "time": "", "event": "e", "message": str(number)})
+                if number % 500 == 0:
+                    log.flush()
         log.flush()
-        kept = [message for batch in sent for message in batch]
+        batches = [[entry["jsonPayload"]["message"] for entry in json.loads(body)["entries"]] for body in sent]
+        kept = [message for batch in batches for message in batch]
         assert len(kept) <= MOST_WAITING + cloud_log.MOST_SENT
         assert kept[-MOST_WAITING:] == [str(number) for number in range(2 * MOST_WAITING, 3 * MOST_WAITING)]
-        assert max(map(len, sent)) == cloud_log.MOST_SENT
+        assert max(map(len, batches)) == cloud_log.MOST_SENT
 
-    def test_waiting_entries_fit_into_a_request_whatever_is_printed(
-        self, log: CloudLog, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        sizes: list[int] = []
-
-        def take(*_: object, body: bytes, **__: object) -> Reply:
-            assert json.loads(body)["entries"]
-            sizes.append(len(body))
-            return Reply(200, {}, b"{}")
-
-        monkeypatch.setattr(cloud_log, "call", take)
+    def test_waiting_entries_fit_into_a_request_whatever_is_printed(self, log: CloudLog, sent: list[bytes]) -> None:
         for number in range(cloud_log.MOST_SENT):
             log.add_line("", "INFO", f"2026-11-21T10:00:00.{number:09d}Z", "\N{SNAKE}" * 5000)
         log.flush()
-        assert 1_000_000 < sizes[0] < 10_000_000
+        assert 1_000_000 < len(sent[0]) < 10_000_000
+        assert json.loads(sent[0])["entries"]
 
     @pytest.mark.parametrize("status", [400, 413])
     def test_waiting_entries_that_are_refused_always_are_complained_of_once(
@@ -238,7 +227,7 @@ class TestEntriesThatWait:
             tries.append(body)
             return Reply(status, {}, b"invalid")
 
-        monkeypatch.setattr(cloud_log, "call", refuse)
+        monkeypatch.setattr(metadata_server, "call", refuse)
         monkeypatch.setattr(log._log, "listener", log.add)
         for _ in range(3):
             log.add({"severity": "INFO", "time": "", "event": "e", "message": "m"})

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from containers import archive
 from tests.containers.supervisor.test_supervisor_readme import first_column
 from tests.fakes.google.wire import error_body
 from tests.fakes.tpu_machine import BUCKET, HF_TOKEN, MANIFEST, MODEL, NAME, PREFIX, QUICK, REGISTRY, TpuMachine
@@ -27,9 +26,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TpuMachine]:
     """One machine where spec-a serves, for tests that only look."""
     machine = TpuMachine(tmp_path_factory.mktemp("served"))
     machine.stage()
-    machine.want("spec-a")
-    machine.start()
-    machine.until_serving("spec-a")
+    machine.serve("spec-a")
     yield machine
     machine.close()
 
@@ -69,23 +66,18 @@ class TestASpecificationIsServed:
         (tpu.folder / "dev" / "vfio").rmdir()
         for name in ("accel1", "accel0"):
             (tpu.folder / "dev" / name).touch()
-        tpu.want("spec-a")
-        tpu.start()
-        tpu.until_serving("spec-a")
+        tpu.serve("spec-a")
         expected = [f"{tpu.folder}/dev/{name}:/dev/{name}" for name in ("accel0", "accel1")]
         assert tpu.container.options["--device"] == expected
 
     def test_a_specification_is_served_with_all_of_the_machine_only_where_that_is_asked_for_or_no_chip_is_found(
         self, tpu: TpuMachine
     ) -> None:
-        tpu.want("spec-a", privileged=True)
-        tpu.start()
-        tpu.until_serving("spec-a")
+        tpu.serve("spec-a", privileged=True)
         assert "--privileged" in tpu.container.options
         assert not tpu.said("privileged")
         (tpu.folder / "dev" / "vfio").rmdir()
-        tpu.want("spec-b")
-        tpu.until_serving("spec-b")
+        tpu.serve("spec-b")
         assert "--privileged" in tpu.container.options
         assert "dev/vfio" in tpu.said("privileged")[0]["message"]
 
@@ -103,9 +95,7 @@ class TestASpecificationIsServed:
         assert not Path(login.environ["DOCKER_CONFIG"]).exists()
 
     def test_a_specification_is_served_with_a_token_that_only_a_file_of_roots_holds(self, tpu: TpuMachine) -> None:
-        tpu.want("spec-hf", weights=[], hfTokenSecret=SECRET)
-        tpu.start()
-        tpu.until_serving("spec-hf")
+        tpu.serve("spec-hf", weights=[], hfTokenSecret=SECRET)
         inside = tpu.container.env["HF_TOKEN_PATH"]
         assert tpu.container.mounted[inside] == HF_TOKEN
         (volume,) = [each for each in tpu.container.options["--volume"] if inside in each]
@@ -123,32 +113,22 @@ class TestASpecificationIsServed:
 
     def test_a_specification_is_served_also_where_guest_attributes_are_off(self, tpu: TpuMachine) -> None:
         tpu.metadata.guest = False
-        tpu.want("spec-a")
-        tpu.start()
-        tpu.until_serving("spec-a")
+        tpu.serve("spec-a")
         tpu.until(lambda: tpu.said("report"), "a word about it")
         assert len(tpu.said("report")) == 1
 
 
 class TestAChange:
-    def test_a_change_is_live_within_five_seconds_at_production_rhythm(self, tmp_path: Path) -> None:
-        tpu = TpuMachine(tmp_path)
+    def test_a_change_is_live_within_five_seconds_at_production_rhythm(self, tpu: TpuMachine) -> None:
         for name in QUICK:
             del tpu.environ[f"GEMMA4_{name}"]
-        tpu.program.write_bytes(archive.supervisor())
-        tpu.metadata.set("gemma4-supervisor", archive.in_base64(archive.supervisor()))
-        tpu.stage()
-        tpu.want("spec-a")
-        tpu.start()
-        tpu.until_serving("spec-a")
+        tpu.serve("spec-a")
         tpu.want("spec-b")
         took_s = tpu.until(lambda: tpu.serves("spec-b"), "spec-b to serve")
-        tpu.close()
         assert took_s < 5
 
     def test_a_change_fetches_first_then_stops_what_serves(self, serving: TpuMachine) -> None:
-        serving.want("spec-b")
-        serving.until_serving("spec-b")
+        serving.serve("spec-b")
         assert serving.machine.actions == ["pull", "stop", "run spec-b"]
         (stop,) = serving.machine.ran("docker", "stop")
         assert list(stop.arguments[1:3]) == ["-t", "45"]
@@ -156,8 +136,7 @@ class TestAChange:
     def test_a_change_gives_a_server_out_of_reach_as_long_as_any_other(self, serving: TpuMachine) -> None:
         serving.machine.docker.behaviour("spec-a").generates = False
         serving.until_refused()
-        serving.want("spec-b", drainSeconds=46)
-        serving.until_serving("spec-b")
+        serving.serve("spec-b", drainSeconds=46)
         (stop,) = serving.machine.ran("docker", "stop")
         assert list(stop.arguments[1:3]) == ["-t", "45"]  # answers under way may still be there
 
@@ -165,42 +144,19 @@ class TestAChange:
         before = serving.container.id
         serving.want("spec-a", readyTimeoutSeconds=77)
         serving.until(lambda: len(serving.said("wanted")) == 2, "the new specification")
-        serving.want("spec-b")
-        serving.until_serving("spec-b")
+        serving.serve("spec-b")
         assert serving.machine.docker.past[0].id == before
         assert len(serving.machine.docker.past) == 1
 
     def test_a_change_fetches_no_weights_twice(self, serving: TpuMachine) -> None:
         serving.google.clear()
-        serving.want("spec-b")
-        serving.until_serving("spec-b")
+        serving.serve("spec-b")
         media = [each.path for each in serving.google.requests if each.query.get("alt") == "media"]
         assert [path.rsplit("%2F")[-1] for path in media] == [MANIFEST]
 
-    def test_a_change_takes_old_weights_and_images_away_only_once_it_serves(self, serving: TpuMachine) -> None:
-        serving.stage("google/gemma-4-tiny/second")
-        old, new = Path(serving.destination()), serving.destination("google/gemma-4-tiny/second")
-        cache = serving.shm / "xla-cache"
-        cache.mkdir()
-        serving.machine.docker.publish(OTHER_IMAGE)
-        serving.machine.docker.behaviour("spec-b").healthy = False
-        weights = [{"bucket": BUCKET, "prefix": "google/gemma-4-tiny/second", "destination": new}]
-        serving.want("spec-b", weights=weights, image=OTHER_IMAGE)
-        serving.until(lambda: "run spec-b" in serving.machine.actions, "the new container")
-        assert old.exists()
-        assert len(serving.machine.docker.local) == 2
-        serving.machine.docker.behaviour("spec-b").healthy = True
-        serving.until_serving("spec-b")
-        serving.until(lambda: serving.said("cleaned"), "the cleaning")
-        assert not old.exists()
-        assert Path(new, "config.json").exists()
-        assert list(serving.machine.docker.local) == [OTHER_IMAGE]
-        assert cache.exists()  # compiled programs are what makes the next start quick
-
     def test_a_change_of_the_bucket_below_the_same_prefix_replaces_what_differs(self, serving: TpuMachine) -> None:
         serving.stage(files={"config.json": b"{}", "model.safetensors": MODEL["model.safetensors"]})
-        serving.want("spec-b")
-        serving.until_serving("spec-b")
+        serving.serve("spec-b")
         folder = Path(serving.destination())
         assert (folder / "config.json").read_bytes() == b"{}"
         assert not (folder / "empty.txt").exists()
@@ -222,25 +178,19 @@ class TestTheNewestSpecificationWins:
         serving.machine.docker.behaviour("spec-b").healthy = False
         serving.want("spec-b")
         serving.until(lambda: "run spec-b" in serving.machine.actions, "spec-b to start")
-        serving.want("spec-c")
-        serving.until_serving("spec-c")
+        serving.serve("spec-c")
         assert serving.taken == [True, False, True]  # spec-b never was
 
     def test_the_newest_specification_wins_over_one_that_crashes_again_and_again(self, serving: TpuMachine) -> None:
         serving.machine.docker.behaviour("spec-b").dies_with = 1
-        serving.environ["GEMMA4_START_TRIES"] = "1000"
-        serving.kill()
-        serving.start()
+        serving.restart(START_TRIES="1000")
         serving.want("spec-b")
         serving.until(lambda: serving.machine.actions.count("run spec-b") >= 2, "a second try")
-        serving.want("spec-c")
-        serving.until_serving("spec-c")
+        serving.serve("spec-c")
 
     def test_the_newest_specification_wins_while_the_old_one_in_backoff_is_started_again(self, tpu: TpuMachine) -> None:
-        tpu.environ |= {"GEMMA4_RESTART_S": "0.3", "GEMMA4_RESTART_CAP_S": "0.3"}
-        tpu.want("spec-a")
-        tpu.start()
-        tpu.until_serving("spec-a")
+        tpu.configure(RESTART_S="0.3", RESTART_CAP_S="0.3")
+        tpu.serve("spec-a")
         tpu.machine.actions.clear()
         tpu.machine.docker.publish(OTHER_IMAGE)
         hold = tpu.machine.docker.holds.setdefault("pull", threading.Event())
@@ -298,8 +248,7 @@ class TestWhatCannotBeFetchedCostsNothingThatServes:
         serving.want("spec-b", image=OTHER_IMAGE)
         serving.until_trouble("image", "no such image or tag")
         assert serving.serves("spec-a")
-        serving.want("spec-c")
-        serving.until_serving("spec-c")
+        serving.serve("spec-c")
         assert "run spec-b" not in serving.machine.actions
 
     def test_weights_are_missing(self, serving: TpuMachine) -> None:
@@ -333,9 +282,7 @@ class TestWhatCannotBeFetchedCostsNothingThatServes:
     def test_bucket_breaks_off_and_is_gone_on_with(self, tpu: TpuMachine) -> None:
         tpu.google.fault("GET", "model.safetensors", drop="before", times=3)
         tpu.google.fault("GET", "model.safetensors", status=503)
-        tpu.want("spec-a")
-        tpu.start()
-        tpu.until_serving("spec-a")
+        tpu.serve("spec-a")
         assert "weights" not in [entry.get("where") for entry in tpu.said("trouble")]
 
     @pytest.mark.parametrize(("status", "word"), [(403, "roles/secretmanager.secretAccessor"), (404, "not exist")])
@@ -347,17 +294,6 @@ class TestWhatCannotBeFetchedCostsNothingThatServes:
         assert serving.serves("spec-a")
         rule.times = 0
         serving.until_serving("spec-b")
-
-    def test_what_serves_comes_back_by_itself_meanwhile(self, serving: TpuMachine) -> None:
-        serving.stage("google/other/main")
-        fetched = Path(serving.destination("google/other/main"), "model.safetensors")
-        serving.want("spec-b", image=OTHER_IMAGE, weights=[_weights(serving, "google/other/main")])
-        serving.until_trouble("image")
-        serving.until(fetched.exists, "the weights of spec-b")
-        serving.container.end(1)
-        serving.until(lambda: "run spec-a" in serving.machine.actions, "spec-a to be started again")
-        serving.until_serving("spec-a")
-        assert fetched.exists()  # what spec-b has got so far is not taken for something old
 
 
 class TestAMalformedSpecification:
@@ -377,8 +313,7 @@ class TestAMalformedSpecification:
         assert all(word in serving.errors["spec"] for word in words)
         assert serving.serves("spec-a")
         assert serving.container.id == before
-        serving.want("spec-b")
-        serving.until_serving("spec-b")
+        serving.serve("spec-b")
         assert not serving.errors
 
     def test_a_malformed_specification_that_carries_a_token_is_refused_without_repeating_it(
@@ -393,8 +328,7 @@ class TestAMalformedSpecification:
     def test_a_missing_specification_is_waited_for(self, tpu: TpuMachine) -> None:
         tpu.start()
         tpu.until_trouble("spec", "no attribute gemma4-spec")
-        tpu.want("spec-a")
-        tpu.until_serving("spec-a")
+        tpu.serve("spec-a")
 
 
 def _weights(tpu: TpuMachine, prefix: str = PREFIX) -> dict[str, str]:

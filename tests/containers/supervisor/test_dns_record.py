@@ -75,30 +75,12 @@ class TestTheRecord:
         tpu.until(lambda: tpu.address == "127.0.0.2", "the address")
 
     def test_the_record_is_written_again_where_somebody_else_has_changed_it(self, tpu: TpuMachine) -> None:
-        tpu.environ["GEMMA4_RECORD_S"] = "0.1"
+        tpu.configure(RECORD_S="0.1")
         tpu.start()
         tpu.until(lambda: tpu.said("record"), "the address")
         tpu.google.dns.write(ZONE, RECORD, PLACEHOLDER)
         tpu.until(lambda: tpu.address == "127.0.0.2", "the address again")
         tpu.until(lambda: [entry["severity"] for entry in tpu.said("record")] == ["INFO", "WARNING"], "a word about it")
-
-    def test_the_record_follows_an_address_that_a_reboot_has_changed(self, tpu: TpuMachine) -> None:
-        tpu.start()
-        tpu.until_serving("spec-a")
-        tpu.reboot()
-        tpu.metadata.values["network-interfaces/0/ip"] = "127.0.0.5"
-        tpu.start()
-        tpu.until(lambda: tpu.address == "127.0.0.5", "the address")
-
-    def test_the_record_that_is_left_for_another_name_gets_the_placeholder(self, tpu: TpuMachine) -> None:
-        tpu.start()
-        tpu.until(lambda: tpu.address == "127.0.0.2", "the address")
-        tpu.metadata.set(
-            "gemma4-member", json.dumps({**MEMBER, "name": "green-a", "record": f"green-a.{ZONE}.internal."})
-        )
-        tpu.until(lambda: tpu.address == PLACEHOLDER, "the placeholder")
-        expected = {RECORD: PLACEHOLDER, f"green-a.{ZONE}.internal.": "127.0.0.2"}
-        tpu.until(lambda: tpu.google.dns.addresses(ZONE) == expected, "the other record")
 
 
 class TestAMachineThatEnds:
@@ -121,7 +103,7 @@ class TestAMachineThatEnds:
         assert tpu.address == "127.0.0.2"
 
     def test_a_machine_that_goes_down_waits_for_no_dns_that_is_away(self, tpu: TpuMachine) -> None:
-        tpu.environ["GEMMA4_RECORD_RETRY_CAP_S"] = "60"
+        tpu.configure(RECORD_RETRY_CAP_S="60", RECORD_LAST_S="0.3")
         tpu.start()
         tpu.until(lambda: tpu.address == "127.0.0.2", "the address")
         tpu.google.fault("GET", "/dns/", status=503, times=10_000)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from containers.supervisor.gemma4_supervisor.docker import reason_with_remedy, write_private
+from containers.supervisor.gemma4_supervisor.docker import reason_with_remedy
+from containers.supervisor.gemma4_supervisor.whole_file import write_whole
 
 
 class TestDocker:
@@ -39,6 +40,6 @@ class TestDocker:
         path = tmp_path / "token"
         path.write_text("old")
         path.chmod(0o644)
-        write_private(path, "new")
+        write_whole(path, "new")
         assert path.read_text() == "new"
         assert path.stat().st_mode & 0o777 == 0o600

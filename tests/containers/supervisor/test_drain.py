@@ -57,21 +57,15 @@ class TestADrain:
         assert serving.container is before  # it goes on
         assert serving.ask("/alive")[0] == 200
 
-    def test_a_drain_ends_at_its_limit_whatever_is_left(self, tmp_path: Path) -> None:
-        tpu = TpuMachine(tmp_path, address="127.0.0.2", DRAIN_CAP_S="0.3")
-        tpu.stage()
-        tpu.want("spec-a")
-        tpu.start()
-        tpu.until_serving("spec-a")
+    def test_a_drain_ends_at_its_limit_whatever_is_left(self, tpu: TpuMachine) -> None:
+        tpu.configure(DRAIN_CAP_S="0.3")
+        tpu.serve("spec-a")
         Stream(tpu)
         tpu.metadata.set("gemma4-drain", "true")
         tpu.until(lambda: tpu.status["stage"] == "drained", "the limit")
         assert "1 requests are left" in tpu.said("drain")[-1]["message"]
-        tpu.close()
 
-    def test_a_drain_waits_for_each_of_several_servers(self, tmp_path: Path) -> None:
-        gpu = GpuMachine(tmp_path)
-        gpu.stage()
+    def test_a_drain_waits_for_each_of_several_servers(self, gpu: GpuMachine) -> None:
         gpu.want("spec-a")
         gpu.start()
         gpu.until_ready(0, 1, 2, 3)
@@ -86,7 +80,6 @@ class TestADrain:
         assert gpu.status["stage"] == "draining"
         gpu.server(2).may_end.set()
         gpu.until(lambda: gpu.status["stage"] == "drained", "the drain")
-        gpu.close()
 
     def test_a_drain_that_is_undone_brings_the_machine_back(self, serving: TpuMachine) -> None:
         serving.metadata.set("gemma4-drain", "true")
@@ -120,9 +113,7 @@ class TestADrain:
     @pytest.mark.parametrize("text", ["false", "", "0"])
     def test_no_drain_is_begun_by_any_other_value(self, tpu: TpuMachine, text: str) -> None:
         tpu.metadata.set("gemma4-drain", text)
-        tpu.want("spec-a")
-        tpu.start()
-        tpu.until_serving("spec-a")
+        tpu.serve("spec-a")
 
 
 class TestAPlannedStop:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from containers import archive
 from tests.containers.supervisor.test_supervisor_readme import README
 from tests.fakes.metadata_server import MAINTENANCE
 from tests.fakes.tpu_machine import TpuMachine
@@ -17,41 +16,28 @@ PACKAGE = "containers.supervisor.gemma4_supervisor"
 NOTICE = '{"type": "SCHEDULED", "windowStartTime": "2026-12-01T00:00:00Z"}'
 
 
-def looks(tpu: TpuMachine) -> int:
-    return sum(seen.path.endswith(MAINTENANCE) for seen in tpu.metadata.requests)
-
-
 class TestMaintenance:
     @pytest.mark.parametrize("form", ["503", "404", "NONE", "{}"])
-    def test_maintenance_that_is_not_announced_is_null_in_whatever_form(self, tpu: TpuMachine, form: str) -> None:
+    def test_maintenance_is_told_while_it_is_announced_whatever_says_that_it_is_not(
+        self, tpu: TpuMachine, form: str
+    ) -> None:
         tpu.metadata.unannounced = form
-        tpu.want("spec-a")
-        tpu.start()
-        tpu.until_serving("spec-a")
-        seen = looks(tpu)
-        tpu.until(lambda: looks(tpu) >= seen + 3, "some looks")
-        assert tpu.status["maintenance"] is None
-        assert not tpu.said("maintenance")
-        assert not tpu.said("trouble")
-
-    @pytest.mark.parametrize("form", ["503", "404", "NONE", "{}"])
-    def test_maintenance_that_is_announced_is_told_until_it_is_over(self, tpu: TpuMachine, form: str) -> None:
-        tpu.metadata.unannounced = form
-        tpu.start()
+        tpu.serve("spec-a")
+        tpu.until(lambda: any(seen.path.endswith(MAINTENANCE) for seen in tpu.metadata.requests), "a look")
+        assert not tpu.status["maintenance"]
         tpu.metadata.announce_maintenance(NOTICE)
         tpu.until(lambda: tpu.status.get("maintenance"), "the notice")
         assert json.loads(tpu.status["maintenance"]) == json.loads(NOTICE)
         tpu.metadata.announce_maintenance(None)
         tpu.until(lambda: tpu.status["maintenance"] is None, "the all-clear")
         assert [entry["severity"] for entry in tpu.said("maintenance")] == ["WARNING"]
+        assert not tpu.said("trouble")
 
 
 class TestTroubleWithTheMetadata:
     def test_trouble_with_the_metadata_is_the_specifications_alone(self, tpu: TpuMachine) -> None:
         tpu.metadata.refused.add("attributes/gemma4-supervisor")
-        tpu.want("spec-a")
-        tpu.start()
-        tpu.until_serving("spec-a")
+        tpu.serve("spec-a")
         assert not tpu.said("trouble")
 
     def test_trouble_with_the_metadata_is_not_over_because_other_attributes_can_be_read(self, tpu: TpuMachine) -> None:
@@ -98,10 +84,9 @@ class TestAFullDisk:
 
     def test_a_full_disk_keeps_the_program_that_runs(self, serving: TpuMachine) -> None:
         (serving.state / "incoming.pyz").mkdir()
-        serving.metadata.set("gemma4-supervisor", archive.in_base64(archive.supervisor("# another\n")))
+        serving.publish()
         serving.until_trouble("supervisor", "directory")
-        serving.want("spec-b")
-        serving.until_serving("spec-b")
+        serving.serve("spec-b")
 
 
 class TestAReport:
@@ -120,7 +105,7 @@ class TestAReport:
         assert timeless(report(serving)) == timeless(serving.status)
 
     def test_a_report_comes_even_if_nothing_has_changed(self, tpu: TpuMachine) -> None:
-        tpu.environ["GEMMA4_REPORT_CAP_S"] = "0.1"
+        tpu.configure(REPORT_CAP_S="0.1")
         tpu.start()
         tpu.until_trouble("spec")
         tpu.until(lambda: tpu.metadata.reports, "a report")
@@ -136,7 +121,7 @@ class TestDocker:
         serving.start()
         serving.until_trouble("docker", "Docker is not running")
         assert serving.status["stage"] in stages()
-        serving.metadata.set("gemma4-supervisor", archive.in_base64(archive.supervisor("# a better one\n")))
+        serving.publish()
         serving.until(lambda: serving.said("upgrade"), "the upgrade")
         serving.machine.docker.down = False
         serving.until_serving("spec-a")
@@ -152,7 +137,6 @@ class TestDocker:
         assert serving.process
         serving.machine.docker.behaviour("spec-a").last_output = "bad \udcff byte"
         serving.container.end(1)
-        serving.until(lambda: "run spec-a" in serving.machine.actions, "spec-a again")
         serving.until_serving("spec-a")
         assert serving.process.poll() is None
         assert "bad � byte" in json.dumps(serving.said("trouble"), ensure_ascii=False)
@@ -183,10 +167,9 @@ class TestABug:
     def test_a_bug_ends_the_supervisor_and_nothing_else(self, serving: TpuMachine, fault: str) -> None:
         serving.kill()
         before = serving.container.id
-        serving.metadata.set("gemma4-supervisor", archive.in_base64(archive.supervisor(fault)))
-        serving.program.write_bytes(archive.supervisor(fault))
+        serving.program.write_bytes(serving.publish(fault))
         serving.want("spec-b", image="missing:1")
-        serving.environ["GEMMA4_REPORT_S"] = "30"  # longer than one life of it
+        serving.configure(REPORT_S="30")  # longer than one life of it
         serving.start()
         assert serving.process
         process = serving.process
@@ -205,7 +188,7 @@ class TestAContainer:
     def test_a_container_is_known_by_a_version_that_computes_another_fingerprint(self, serving: TpuMachine) -> None:
         before = serving.container.id
         other = f"import {PACKAGE}.desired_spec as it\nit._CONTAINER_FIELDS += ('model',)\n"
-        serving.metadata.set("gemma4-supervisor", archive.in_base64(archive.supervisor(other)))
+        serving.publish(other)
         serving.until(lambda: serving.said("adopted"), "the adoption")
         serving.until(lambda: len(serving.said("wanted")) == 2, "the specification to be read")
         serving.until_serving("spec-a")
@@ -222,7 +205,6 @@ class TestAContainer:
         state.write_text(json.dumps(kept))
         serving.want("spec-a", env={})
         serving.start()
-        serving.until(lambda: "run spec-a" in serving.machine.actions, "a known one")
         serving.until_serving("spec-a")
         assert serving.machine.actions[:2] == ["stop", "run spec-a"]
         stop = serving.machine.ran("docker", "stop")[0]
@@ -238,8 +220,7 @@ class TestAContainer:
         serving.until_trouble("image")
         assert serving.container.running
         assert not serving.is_ready
-        serving.want("spec-c")
-        serving.until_serving("spec-c")
+        serving.serve("spec-c")
         assert serving.machine.actions[-2:] == ["stop", "run spec-c"]
         stop = serving.machine.ran("docker", "stop")[0]
         assert list(stop.arguments[1:3]) == ["-t", "45"]

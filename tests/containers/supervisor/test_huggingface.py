@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from containers.supervisor.gemma4_supervisor import preparation
-from containers.supervisor.gemma4_supervisor.accelerators import Accelerators
-from containers.supervisor.gemma4_supervisor.all_reduce_check import AllReduceCheck
-from containers.supervisor.gemma4_supervisor.context import Context
-from containers.supervisor.gemma4_supervisor.docker import Abandoned, Docker
+from containers.supervisor.gemma4_supervisor.docker import Abandoned
 from containers.supervisor.gemma4_supervisor.huggingface import token_files, unnamed_models
 from containers.supervisor.gemma4_supervisor.log import Log
-from containers.supervisor.gemma4_supervisor.machine_status import MachineStatus
-from containers.supervisor.gemma4_supervisor.metadata_server import MetadataServer
-from containers.supervisor.gemma4_supervisor.readiness_server import Readiness
-from containers.supervisor.gemma4_supervisor.state import SavedState
 from containers.supervisor.gemma4_supervisor.supervisor_settings import SupervisorSettings
-from tests.containers.supervisor.test_desired_spec import ROOT, parsed
+from tests.containers.supervisor.test_desired_spec import parsed
 
 
 class TestHuggingFaceFiles:
@@ -49,13 +44,8 @@ class TestHuggingFaceFiles:
         assert models - gone == kept
 
     def test_a_token_that_came_too_late_is_not_written(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        settings, log = SupervisorSettings(run_dir=tmp_path), Log(io.StringIO())
-        status = MachineStatus(log, tmp_path / "status.json", lambda text: None, 10, 60)
-        state = SavedState(tmp_path / "state.json", ROOT, status)
-        docker = Docker(settings, log)
-        gpus, readiness = Accelerators(tmp_path, False, docker, log), Readiness(settings, log, status)
-        check, metadata = AllReduceCheck(settings, docker, gpus, log), MetadataServer(settings, log)
-        context = Context(settings, log, status, metadata, docker, gpus, check, state, readiness, print)
+        settings = SupervisorSettings(run_dir=tmp_path)
+        context: Any = SimpleNamespace(settings=settings, log=Log(io.StringIO()))
         spec = parsed(hfTokenSecret="projects/p/secrets/s")
         late = preparation.Preparation(context, spec, lambda *_: None, lambda _: None)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,28 +15,17 @@ SECRET, OTHER_SECRET = (f"projects/demo-project/secrets/{name}" for name in ("hf
 OTHER_TOKEN = "hf_PlantedHuggingFaceToken0002"
 OTHER_IMAGE, THIRD_IMAGE = (f"{REGISTRY}/demo/gemma4/vllm-tpu:{version}" for version in ("v0.33.0", "v0.34.0"))
 OTHER_PREFIX = "google/gemma-4-other/main"
-LONG = "60"
-
-
-@pytest.fixture
-def tpu(tmp_path: Path) -> Iterator[TpuMachine]:
-    """Nothing proves itself within a test, unless the test shortens the time."""
-    machine = TpuMachine(tmp_path, STABLE_S=LONG)
-    machine.stage()
-    machine.stage(OTHER_PREFIX)
-    machine.add_secret("other", OTHER_TOKEN)
-    for image in (OTHER_IMAGE, THIRD_IMAGE):
-        machine.machine.docker.publish(image)
-    yield machine
-    machine.close()
 
 
 @pytest.fixture
 def serving(tpu: TpuMachine) -> TpuMachine:
-    """The same with spec-a serving, from the bucket and with a token."""
-    tpu.want("spec-a", hfTokenSecret=SECRET)
-    tpu.start()
-    tpu.until_serving("spec-a")
+    """With spec-a serving, from the bucket and with a token. Nothing proves itself, unless a test shortens the time."""
+    tpu.configure(STABLE_S="60")
+    tpu.stage(OTHER_PREFIX)
+    tpu.add_secret("other", OTHER_TOKEN)
+    for image in (OTHER_IMAGE, THIRD_IMAGE):
+        tpu.machine.docker.publish(image)
+    tpu.serve("spec-a", hfTokenSecret=SECRET)
     tpu.machine.actions.clear()
     return tpu
 
@@ -45,9 +33,7 @@ def serving(tpu: TpuMachine) -> TpuMachine:
 @pytest.fixture
 def quick(serving: TpuMachine) -> TpuMachine:
     """The same where a server proves itself within a moment."""
-    serving.environ["GEMMA4_STABLE_S"] = "0.1"
-    serving.kill()
-    serving.start()
+    serving.restart(STABLE_S="0.1")
     serving.until(lambda: len(serving.said("wanted")) == 2, "the specification to be read")
     serving.until_serving("spec-a")
     return serving
@@ -69,8 +55,7 @@ class TestASpecificationThatServes:
         assert remembered(serving)["good"]["spec"]["hash"] == "spec-a"
 
     def test_a_serving_specification_has_yet_to_prove_itself_where_something_was(self, serving: TpuMachine) -> None:
-        serving.want("spec-b", **other(serving))
-        serving.until_serving("spec-b")
+        serving.serve("spec-b", **other(serving))
         assert remembered(serving)["good"]["spec"]["hash"] == "spec-a"
         assert Path(serving.destination(), "config.json").exists()
         assert len(serving.machine.docker.local) == 2
@@ -80,9 +65,11 @@ class TestASpecificationThatServes:
     def test_a_serving_specification_has_proven_itself_after_a_while_and_what_came_before_goes(
         self, quick: TpuMachine
     ) -> None:
-        quick.want("spec-b", **other(quick))
+        cache = quick.shm / "xla-cache"
+        cache.mkdir()
+        quick.serve("spec-b", **other(quick))
         quick.until(lambda: quick.said("cleaned"), "the cleaning")
-        quick.until_serving("spec-b")
+        assert cache.exists()  # compiled programs are what makes the next start quick
         assert [entry["hash"] for entry in quick.said("proven")] == ["spec-b"]
         assert remembered(quick)["good"]["spec"]["hash"] == "spec-b"
         assert not Path(quick.destination()).exists()
@@ -94,8 +81,7 @@ class TestASpecificationThatServes:
     def test_a_serving_specification_that_fails_three_times_gives_way_with_what_is_still_here(
         self, serving: TpuMachine
     ) -> None:
-        serving.want("spec-b", **other(serving))
-        serving.until_serving("spec-b")
+        serving.serve("spec-b", **other(serving))
         serving.metadata.away = "503"  # nobody helps
         for _ in range(3):
             serving.until_serving("spec-b")
@@ -112,7 +98,6 @@ class TestASpecificationThatServes:
         quick.until_trouble("image")
         quick.until(Path(quick.destination(OTHER_PREFIX), "model.safetensors").exists, "its weights")
         quick.container.end(1)
-        quick.until(lambda: "run spec-a" in quick.machine.actions, "spec-a again")
         quick.until_serving("spec-a")
         assert Path(quick.destination(OTHER_PREFIX), "model.safetensors").exists()
 
@@ -162,15 +147,11 @@ class TestTheDisk:
         quick.until(lambda: list(quick.machine.docker.local) == [THIRD_IMAGE], "the other images to go")
 
     def test_the_disk_loses_what_only_going_back_would_need_where_a_pull_has_no_room(self, serving: TpuMachine) -> None:
-        serving.environ["GEMMA4_IMAGE_GIB"] = "1e9"
-        serving.kill()
-        serving.start()
+        serving.restart(IMAGE_GIB="1e9")
         serving.until(lambda: len(serving.said("wanted")) == 2, "the specification to be read")
-        serving.want("spec-b", **other(serving))
-        serving.until_serving("spec-b")
+        serving.serve("spec-b", **other(serving))
         assert len(serving.machine.docker.local) == 2  # what runs is never removed, and so stays to go back to
-        serving.want("spec-c", **other(serving, image=THIRD_IMAGE))
-        serving.until_serving("spec-c")
+        serving.serve("spec-c", **other(serving, image=THIRD_IMAGE))
         assert set(serving.machine.docker.local) == {OTHER_IMAGE, THIRD_IMAGE}
         (removed,) = serving.said("image-removed")
         assert "GiB free" in removed["message"]
@@ -195,28 +176,24 @@ class TestTheTokenOfASecret:
         serving.until(lambda: OTHER_TOKEN in tokens(serving), "the token of spec-b")
         serving.google.fault("GET", ":access", status=503, times=10_000)
         serving.container.end(1)
-        serving.until(lambda: "run spec-a" in serving.machine.actions, "spec-a again")
         serving.until_serving("spec-a")
         assert list(serving.container.mounted.values()) == [HF_TOKEN]
 
     def test_the_token_is_read_again_at_each_start(self, serving: TpuMachine) -> None:
         serving.add_token("hf", OTHER_TOKEN)
         serving.container.end(1)
-        serving.until(lambda: "run spec-a" in serving.machine.actions, "spec-a again")
         serving.until_serving("spec-a")
         assert list(serving.container.mounted.values()) == [OTHER_TOKEN]
 
     def test_the_token_is_taken_as_it_was_where_only_a_restart_needs_it(self, serving: TpuMachine) -> None:
         serving.google.fault("GET", ":access", status=403, times=10_000)
         serving.container.end(1)
-        serving.until(lambda: "run spec-a" in serving.machine.actions, "spec-a again")
         serving.until_serving("spec-a")
         assert list(serving.container.mounted.values()) == [HF_TOKEN]
         assert "HTTP 403" in serving.said("token-kept")[0]["message"]
 
     def test_the_token_stays_hidden_in_what_an_adopted_container_says(self, serving: TpuMachine) -> None:
-        serving.kill()
-        serving.start()
+        serving.restart()
         serving.until(lambda: serving.said("adopted"), "the adoption")
         serving.machine.docker.behaviour("spec-a").last_output = f"401 with Bearer {HF_TOKEN}"
         serving.container.end(1)
@@ -231,8 +208,7 @@ class TestATroubleIsOver:
         serving.google.storage.put_text(BUCKET, f"{PREFIX}/{MANIFEST}", "no manifest")
         serving.start()
         serving.until_trouble("weights", "is not a manifest")
-        serving.want("spec-b", **other(serving))
-        serving.until_serving("spec-b")
+        serving.serve("spec-b", **other(serving))
         assert not serving.errors
 
     def test_a_trouble_is_over_of_a_rejection_when_what_is_wanted_serves(self, serving: TpuMachine) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from containers import archive
 from containers.supervisor.gemma4_supervisor.log import Log
 from containers.supervisor.gemma4_supervisor.machine_status import MachineStatus
 from containers.supervisor.gemma4_supervisor.readiness_server import Readiness
@@ -99,15 +98,11 @@ class TestAMachine:
     def test_the_port_is_the_one_that_gateways_ask(self) -> None:
         assert SupervisorSettings().ready_port == READY_PORT
 
-    def test_a_machine_is_ready_under_its_own_name_alone(self, serving: TpuMachine) -> None:
-        assert serving.ask(f"/ready/{NAME}") == (200, {"member": NAME, "ready": True, "why": ""})
-        assert serving.ask("/ready/blue-b")[0] == 404
-        assert serving.ask("/alive")[0] == 200
-
     def test_a_machine_that_gets_another_name_does_not_answer_for_the_old_one(self, serving: TpuMachine) -> None:
         serving.metadata.set("gemma4-member", json.dumps({**MEMBER, "name": "green-a"}))
         serving.until(lambda: serving.ask("/ready/green-a")[0] == 200, "the other name")
         assert serving.ask(f"/ready/{NAME}")[0] == 404
+        assert serving.ask("/alive")[0] == 200
 
     @pytest.mark.parametrize(
         "text", ["{}", "[]", "blue-a", json.dumps({**MEMBER, "name": "/"}), json.dumps({**MEMBER, "record": "blue-a"})]
@@ -131,30 +126,17 @@ class TestAMachine:
         assert tpu.status["ready"] == []
         assert not tpu.errors
 
-    def test_a_machine_tells_gateways_before_it_stops_a_server(self, tmp_path: Path) -> None:
-        tpu = TpuMachine(tmp_path, LEAVE_S="1")
-        tpu.stage()
-        tpu.want("spec-a")
-        tpu.start()
-        tpu.until_serving("spec-a")
+    def test_a_machine_tells_gateways_before_it_stops_a_server(self, tpu: TpuMachine) -> None:
+        tpu.configure(LEAVE_S="0.6")
+        tpu.serve("spec-a")
         tpu.want("spec-b")
         tpu.until_refused()
         refused_at = time.monotonic()
         tpu.until_serving("spec-b")
-        tpu.close()
         assert tpu.machine.ran("docker", "stop")[0].at - refused_at > 0.3
 
-    def test_a_machine_whose_supervisor_was_killed_is_ready_again_with_the_next_one(self, serving: TpuMachine) -> None:
-        before = serving.container.id
-        serving.kill()
-        assert serving.ask(f"/ready/{NAME}") == (0, {})
-        serving.start()
-        serving.until(lambda: serving.is_ready, "the answer")
-        assert serving.container.id == before
-        assert serving.machine.actions == []
-
     def test_a_machine_refuses_no_question_while_its_supervisor_is_replaced(self, serving: TpuMachine) -> None:
-        serving.metadata.set("gemma4-supervisor", archive.in_base64(archive.supervisor("# another version\n")))
+        serving.publish()
         answers: list[int] = []
 
         def is_over() -> bool:

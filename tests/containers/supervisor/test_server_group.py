@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,20 +17,9 @@ MIB = 1024**2
 
 
 @pytest.fixture
-def gpu(tmp_path: Path) -> Iterator[GpuMachine]:
-    """A machine with GPUs whose bucket is filled and whose metadata want nothing yet."""
-    machine = GpuMachine(tmp_path)
-    machine.stage()
-    yield machine
-    machine.close()
-
-
-@pytest.fixture
 def four(gpu: GpuMachine) -> GpuMachine:
     """The same with spec-a serving on all four servers."""
-    gpu.want("spec-a")
-    gpu.start()
-    gpu.until_serving("spec-a")
+    gpu.serve("spec-a")
     gpu.machine.actions.clear()
     return gpu
 
@@ -46,12 +32,13 @@ class TestTheServersOfOneMachine:
             assert container.argument("--port") == str(place["port"])
             assert four.ask(f"/ready/{NAME}-{number}")[0] == 200
         assert four.ask(f"/ready/{NAME}")[0] == 404
+        assert len(four.machine.ran("docker", "pull")) == 1  # one image and one copy of the weights for all
+        large = [seen for seen in four.google.requests if "model.safetensors" in seen.path and "alt" in seen.query]
+        assert len(large) == -(-len(MODEL["model.safetensors"]) // MIB)
 
     def test_each_server_gets_the_driver_and_nothing_else_of_the_machine(self, gpu: GpuMachine) -> None:
         gpu.machine.docker.image_env = ["PATH=/usr/bin", "LD_LIBRARY_PATH=/usr/local/nvidia/lib:/opt/own"]
-        gpu.want("spec-a", privileged=True)
-        gpu.start()
-        gpu.until_serving("spec-a")
+        gpu.serve("spec-a", privileged=True)
         container = gpu.server(1)
         assert "--privileged" not in container.options
         assert container.options["--device"] == [
@@ -62,11 +49,6 @@ class TestTheServersOfOneMachine:
         assert "/var/lib/nvidia/lib64:/usr/local/nvidia/lib64:ro" in container.options["--volume"]
         assert "gemma4-cache:/root/.cache" in container.options["--volume"]  # of all servers
         assert container.env["LD_LIBRARY_PATH"] == "/usr/local/nvidia/lib:/opt/own:/usr/local/nvidia/lib64"
-
-    def test_all_servers_share_one_image_and_one_copy_of_the_weights(self, four: GpuMachine) -> None:
-        assert len(four.machine.ran("docker", "pull")) == 1
-        large = [seen for seen in four.google.requests if "model.safetensors" in seen.path and "alt" in seen.query]
-        assert len(large) == -(-len(MODEL["model.safetensors"]) // MIB)
 
     def test_the_others_start_at_once_when_the_first_one_serves(self, gpu: GpuMachine) -> None:
         gpu.machine.docker.behaviour("spec-a").healthy = False
@@ -119,14 +101,13 @@ class TestTheStatus:
 
     def test_the_logs_name_the_server(self, four: GpuMachine) -> None:
         four.server(1).print("INFO of the second one")
-        payloads = [entry["jsonPayload"] for entry in four.google.logging.entries]
 
-        def found() -> list[Any]:
-            payloads[:] = [entry["jsonPayload"] for entry in four.google.logging.entries]
-            return [each for each in payloads if each["message"] == "INFO of the second one"]
+        def found() -> list[str]:
+            payloads = [entry["jsonPayload"] for entry in four.google.logging.entries]
+            return [each["server"] for each in payloads if each["message"] == "INFO of the second one"]
 
         four.until(found, "the line")
-        assert found()[0]["server"] == "gemma4-1"
+        assert found() == ["gemma4-1"]
         assert {entry["server"] for entry in four.said("serving")} == {f"gemma4-{number}" for number in ALL}
 
 
@@ -153,17 +134,14 @@ class TestOneThatFails:
 class TestAChange:
     def test_a_change_never_has_fewer_than_three_servers_ready(self, four: GpuMachine) -> None:
         samples = ReadinessSamples(four)
-        four.want("spec-b")
-        four.until_serving("spec-b")
+        four.serve("spec-b")
         seen = samples.close()
         assert min(map(len, seen)) == SERVERS - 1  # and each of them was out of reach for a while
         assert {number for ready in seen for number in {*ALL} - {*ready}} == {*ALL}
 
     def test_a_change_waits_until_the_server_before_has_served_for_a_while(self, gpu: GpuMachine) -> None:
-        gpu.environ["GEMMA4_ROLL_S"] = "60"
-        gpu.want("spec-a")
-        gpu.start()
-        gpu.until_serving("spec-a")
+        gpu.configure(ROLL_S="60")
+        gpu.serve("spec-a")
         gpu.want("spec-b")
         gpu.until(lambda: gpu.hashes[0] == "spec-b" and len(gpu.ready) == SERVERS, "the first")
         looks = gpu.server(0).requests.count("/metrics")
@@ -178,8 +156,7 @@ class TestAChange:
         samples = ReadinessSamples(four)
         four.machine.actions.clear()
         four.machine.docker.dead_ports.remove(int(four.places[3]["port"]))
-        four.want("spec-b")
-        four.until_serving("spec-b")
+        four.serve("spec-b")
         assert min(map(len, samples.close())) == SERVERS - 1
 
     def test_a_change_is_neither_stopped_nor_rejected_by_a_server_that_failed_before(self, four: GpuMachine) -> None:
@@ -198,15 +175,12 @@ class TestAChange:
         four.until_serving("spec-b")
 
     def test_a_change_that_is_withdrawn_half_way_brings_back_what_was_changed(self, four: GpuMachine) -> None:
-        four.environ["GEMMA4_ROLL_S"] = "60"
-        four.kill()
-        four.start()
+        four.restart(ROLL_S="60")
         four.until_serving("spec-a")
         untouched = four.ids[1:]
         four.want("spec-b")
         four.until(lambda: four.hashes[0] == "spec-b", "the first")
-        four.want("spec-a")
-        four.until_serving("spec-a")
+        four.serve("spec-a")
         assert four.ids[1:] == untouched
 
     def test_a_change_of_one_servers_place_leaves_the_others_alone(self, four: GpuMachine) -> None:
@@ -240,8 +214,7 @@ class TestARejection:
         four.until_serving("spec-a")
         assert four.ids[3] == fourth
         assert min(map(len, samples.close())) >= SERVERS - 2
-        four.kill()
-        four.start()
+        four.restart()
         four.until_trouble("rejected")
         four.until_serving("spec-a")
         assert four.ids[3] == fourth
@@ -308,8 +281,7 @@ class TestAnotherDivisionOfTheMachine:
         four.want("spec-b", servers=[{"suffix": "", "port": port, "devices": []}])
         four.until(lambda: four.ask(f"/ready/{NAME}")[0] == 200, "the one")
         four.until(lambda: [*four.machine.docker.containers] == ["gemma4"], "the four to go")
-        four.want("spec-c")
-        four.until_serving("spec-c")
+        four.serve("spec-c")
         assert len(four.machine.docker.containers) == SERVERS
 
     def test_containers_that_the_supervisor_has_forgotten_make_way(self, four: GpuMachine) -> None:

@@ -7,7 +7,6 @@ import json
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -53,15 +52,13 @@ class TestAContainerThatDoesNotComeUp:
         serving.want("spec-b")
         serving.until_trouble("rejected")
         serving.until_serving("spec-a")
-        serving.kill()
-        serving.start()
+        serving.restart()
         serving.until(lambda: len(serving.said("wanted")) == 3, "the same specification again")
         serving.until_trouble("rejected")
         serving.until_serving("spec-a")
         assert serving.machine.actions.count("run spec-b") == 3
         serving.machine.docker.behaviour("spec-b").dies_with = None
-        serving.want("spec-b", generation="2")
-        serving.until_serving("spec-b")
+        serving.serve("spec-b", generation="2")
         assert not serving.errors
 
     def test_a_container_that_does_not_come_up_with_nothing_to_go_back_to_is_tried_on_and_on(
@@ -77,9 +74,8 @@ class TestAContainerThatDoesNotComeUp:
         tpu.until_serving("spec-a")
         assert not tpu.errors
 
-    def test_a_container_that_does_not_come_up_waits_longer_from_try_to_try(self, tmp_path: Path) -> None:
-        tpu = TpuMachine(tmp_path, RESTART_S="0.1", RESTART_CAP_S="0.4")
-        tpu.stage()
+    def test_a_container_that_does_not_come_up_waits_longer_from_try_to_try(self, tpu: TpuMachine) -> None:
+        tpu.configure(RESTART_S="0.1", RESTART_CAP_S="0.4")
         tpu.machine.docker.behaviour("spec-a").dies_with = 1
         tpu.want("spec-a")
         tpu.start()
@@ -87,7 +83,6 @@ class TestAContainerThatDoesNotComeUp:
         while len(begun) < 4:
             tpu.until(lambda: tpu.machine.actions.count("run spec-a") > len(begun), "the next try")
             begun.append(time.monotonic())
-        tpu.close()
         waits = [later - earlier for earlier, later in itertools.pairwise(begun)]
         assert [wait >= floor for wait, floor in zip(waits, (0.1, 0.2, 0.4), strict=True)] == [True] * 3
 
@@ -125,33 +120,24 @@ class TestAServerThatFails:
         serving.until(lambda: "google/gemma-4-tiny" in serving.container.asked, "a question with the other name")
         assert serving.container.id == before
 
-    def test_a_server_that_fails_for_long_is_restarted(self, tmp_path: Path) -> None:
-        tpu = TpuMachine(tmp_path, UNHEALTHY_S="0.2")
-        tpu.stage()
-        tpu.want("spec-a")
-        tpu.start()
-        tpu.until_serving("spec-a")
+    def test_a_server_that_fails_for_long_is_restarted(self, tpu: TpuMachine) -> None:
+        tpu.configure(UNHEALTHY_S="0.2")
+        tpu.serve("spec-a")
         before, tpu.container.behaviour = tpu.container.id, Behaviour(generates=False)
         tpu.until(lambda: tpu.machine.docker.container and tpu.container.id != before, "a new container")
         tpu.until_serving("spec-a")
-        tpu.close()
 
-    def test_a_server_that_died_is_missed_long_before_it_would_be_asked_again(self, tmp_path: Path) -> None:
-        tpu = TpuMachine(tmp_path, PROBE_S="600")
-        tpu.stage()
-        tpu.want("spec-a")
-        tpu.start()
-        tpu.until_serving("spec-a")
+    def test_a_server_that_died_is_missed_long_before_it_would_be_asked_again(self, tpu: TpuMachine) -> None:
+        tpu.configure(PROBE_S="600")
+        tpu.serve("spec-a")
         tpu.container.end(137)
         tpu.until(lambda: tpu.taken[1:] == [False, True], "the end to be seen, and another container")
-        tpu.close()
 
     def test_a_server_that_died_is_started_again_without_help(self, serving: TpuMachine) -> None:
         serving.metadata.away = "silent"
         serving.google.fault("GET", "/", status=503, times=10_000)
         serving.machine.docker.refusals |= {"login": "no", "pull": "no"}
         serving.container.end(139)
-        serving.until(lambda: "run spec-a" in serving.machine.actions, "a new container")
         serving.until_serving("spec-a")
         assert "exit code 139" in json.dumps(serving.said("trouble"))
 
@@ -160,15 +146,11 @@ class TestLoadIsNotFailure:
     """A server that generates for somebody keeps its callers and its container, however slowly it answers us."""
 
     @pytest.fixture
-    def loaded(self, tmp_path: Path) -> Iterator[TpuMachine]:
+    def loaded(self, tpu: TpuMachine) -> Iterator[TpuMachine]:
         """Serves spec-b, which has not proven itself, after spec-a, which has; patience is short."""
-        tpu = TpuMachine(tmp_path, GENERATION_TIMEOUT_S="0.2", UNHEALTHY_S="2", STABLE_S="60")
-        tpu.stage()
-        tpu.want("spec-a")
-        tpu.start()
-        tpu.until_serving("spec-a")
-        tpu.want("spec-b")
-        tpu.until_serving("spec-b")
+        tpu.configure(GENERATION_TIMEOUT_S="0.2", UNHEALTHY_S="2", STABLE_S="60")
+        tpu.serve("spec-a")
+        tpu.serve("spec-b")
         tpu.machine.actions.clear()
         over = threading.Event()
 
@@ -182,11 +164,10 @@ class TestLoadIsNotFailure:
         yield tpu
         over.set()
         thread.join()
-        tpu.close()
 
     @pytest.mark.parametrize(
         "behaviour",
-        [Behaviour(slow_s=0.5), Behaviour(silent=True), Behaviour(busy=True)],
+        [Behaviour(slow_s=0.3), Behaviour(silent=True), Behaviour(busy=True)],
         ids=[
             "every answer comes late",
             "our question stands at the end of the queue",
@@ -213,7 +194,7 @@ class TestLoadIsNotFailure:
 
         def late(handler: _Vllm) -> None:
             if handler.path == "/health":
-                time.sleep(0.5)
+                time.sleep(0.3)
             answer(handler)
 
         monkeypatch.setattr(_Vllm, "do_GET", late)
@@ -229,9 +210,9 @@ class TestLoadIsNotFailure:
         assert paths[begin:].count("/metrics") >= 9
 
     def test_load_is_not_failure_of_an_idle_server_that_answers_late(self, serving: TpuMachine) -> None:
-        serving.container.behaviour.slow_s = 0.15
+        serving.container.behaviour.slow_s = 0.12  # longer than the time between two looks
         asked = serving.container.questions
-        serving.until(lambda: serving.container.questions >= asked + 3, "some questions")
+        serving.until(lambda: serving.container.questions >= asked + 2, "some questions")
         assert serving.machine.actions == []
         assert not serving.errors
 
@@ -245,20 +226,15 @@ class TestAServerThatHangs:
         ids=["healthy but cannot generate", "its event loop stands still"],
     )
     def test_a_server_that_hangs_is_started_afresh_in_time_and_takes_requests_until_then(
-        self, tmp_path: Path, behaviour: Behaviour
+        self, tpu: TpuMachine, behaviour: Behaviour
     ) -> None:
-        tpu = TpuMachine(tmp_path, GENERATION_TIMEOUT_S="0.3", UNHEALTHY_S="0.4")
-        tpu.stage()
-        tpu.want("spec-a")
-        tpu.start()
-        tpu.until_serving("spec-a")
+        tpu.configure(GENERATION_TIMEOUT_S="0.3", UNHEALTHY_S="0.4")
+        tpu.serve("spec-a")
         tpu.machine.actions.clear()
         hung = tpu.container
         hung.behaviour, begin = behaviour, len(hung.requests)
         tpu.until_trouble("serving", "It goes on taking requests")
-        tpu.until(lambda: "run spec-a" in tpu.machine.actions, "a new container")
         tpu.until_serving("spec-a")
         assert tpu.machine.actions[:2] == ["stop", "run spec-a"]
         assert "generated nothing for" in json.dumps(tpu.said("trouble"))
         assert len(hung.requests) - begin < 15  # one question at a time, and each stands for long
-        tpu.close()

@@ -22,7 +22,7 @@ class TestTheReadme:
     """It is the contract: what it leaves out cannot be relied upon, and what it names must exist."""
 
     def test_the_readme_names_every_field_of_a_specification(self) -> None:
-        known = {*specification._FIELDS, *specification._OPTIONAL}
+        known = {*specification._FIELDS}
         assert first_column("A specification") == known
 
     def test_the_readme_names_every_place_of_trouble(self) -> None:
