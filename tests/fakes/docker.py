@@ -264,12 +264,10 @@ class FakeContainer:
             name = rest.pop(0)
             options.setdefault(name, []).append("" if name in ("--detach", "--privileged", "--rm") else rest.pop(0))
         labels = dict(label.split("=", 1) for label in options.get("--label", ()))
-        lines = [line for file in options.get("--env-file", ()) for line in Path(file).read_text().splitlines()]
-        lines += options.get("--env", [])
         mounts = [volume.split(":") for volume in options.get("--volume", ())]
         files = {inside: Path(outside).read_text() for outside, inside, *_ in mounts if Path(outside).is_file()}
         serial = hashlib.sha256(repr((arguments, id(options))).encode()).hexdigest()
-        env = dict(line.split("=", 1) for line in lines)
+        env = dict(variable.split("=", 1) for variable in options.get("--env", ()))
         return cls(serial, rest[0], options, labels, env, [*options["--entrypoint"], *rest[1:]], files)
 
     @property

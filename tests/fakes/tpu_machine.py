@@ -42,6 +42,8 @@ LOG = {
     "stack": "v6e4",
     "slice": "blue",
 }
+ADDRESS = "127.0.0.2"
+"""The machine's own, which is not the placeholder of its record."""
 NAME, ZONE = "blue-a", "gemma4-v6e4"
 RECORD = f"{NAME}.{ZONE}.internal."
 MEMBER = {"name": NAME, "project": "demo-project", "zone": ZONE, "record": RECORD}
@@ -73,14 +75,14 @@ QUICK = {
 class TpuMachine:
     """The machine after boot; `start` starts the supervisor on it. `close` fails if a secret got out anywhere."""
 
-    def __init__(self, folder: Path, *, address: str = "127.0.0.1") -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.google = FakeGoogle()
         self.google.__enter__()
         self.machine = MachineCommands(folder)
         self.metadata = FakeMetadata(gemma4_supervisor=archive.in_base64(compiled()), gemma4_log=json.dumps(LOG))
         self.metadata.set("gemma4-member", json.dumps(MEMBER))
-        self.metadata.values["network-interfaces/0/ip"] = address
+        self.metadata.values["network-interfaces/0/ip"] = ADDRESS
         self._ask("POST", "dns/v1/projects/demo-project/managedZones", {"name": ZONE, "dnsName": f"{ZONE}.internal."})
         self.google.dns.write(ZONE, RECORD, "127.0.0.1")
         self._ports: list[ReservedPort] = []
@@ -102,7 +104,7 @@ class TpuMachine:
             "GEMMA4_LOG_URL": f"{self.google.url}/logging",
             "GEMMA4_DNS_URL": self.google.url,
             "GEMMA4_SECRETS_URL": f"{self.google.url}/secretmanager",
-            "GEMMA4_READY_ADDRESS": address,
+            "GEMMA4_READY_ADDRESS": ADDRESS,
             "GEMMA4_READY_PORT": str(self.ready_port),
             "GEMMA4_STATE_DIR": str(self.state),
             "GEMMA4_RUN_DIR": str(self.run_dir),
@@ -286,7 +288,7 @@ class TpuMachine:
     def ask(self, path: str) -> tuple[int, dict[str, Any]]:
         """What the supervisor answers a gateway; 0 while nobody listens."""
         try:
-            reply = call("GET", f"http://{self.environ['GEMMA4_READY_ADDRESS']}:{self.ready_port}{path}", timeout_s=5)
+            reply = call("GET", f"http://{ADDRESS}:{self.ready_port}{path}", timeout_s=5)
         except TransientError:
             return 0, {}
         return reply.status, json.loads(reply.body)

@@ -65,8 +65,6 @@ def supervise(settings: SupervisorSettings) -> int:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     for login in settings.run_dir.glob("docker-*"):  # one that was cut short
         shutil.rmtree(login, ignore_errors=True)
-    for env_file in settings.run_dir.glob("container*.env"):
-        env_file.unlink()
     # Before anything is logged: an earlier supervisor gave these tokens to the container, which may print them.
     for path in token_files(settings.run_dir):
         log.hide(path.read_text(errors="replace").strip())

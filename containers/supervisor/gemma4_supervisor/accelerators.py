@@ -1,8 +1,8 @@
 """Which devices of the machine a server's container gets: TPU chips, or the GPUs that its place names.
 
-A machine has GPUs where the driver has made `/dev/nvidia0`, and TPU chips where there is `/dev/vfio` or, before v5e,
-`/dev/accel0`. Google's driver on Container-Optimized OS stands in one folder, and docker there knows nothing of GPUs: the
-devices, the driver's libraries and their search path are passed one by one, as GKE's device plugin does.
+A machine has GPUs where the driver has made `/dev/nvidia0`, and TPU chips where there is `/dev/vfio`. Google's driver on
+Container-Optimized OS stands in one folder, and docker there knows nothing of GPUs: the devices, the driver's libraries and
+their search path are passed one by one, as GKE's device plugin does.
 """
 
 from __future__ import annotations
@@ -72,13 +72,11 @@ class Accelerators:
         """Return the options for all chips, or for all of the machine where that is asked for or no chip is found."""
         if privileged:
             return ["--privileged"]
-        older = sorted(path.name for path in self._dir.glob("accel*"))  # before v5e
-        devices = ["vfio"] if (self._dir / "vfio").is_dir() else older
-        if not devices:
-            text = f"Neither {self._dir}/vfio nor {self._dir}/accel* exists; the server is started with"
-            self._log.warning("privileged", f"{text} --privileged, and sees whatever devices this machine has.")
+        if not (self._dir / "vfio").is_dir():
+            text = f"{self._dir}/vfio does not exist; the server is started with --privileged, and sees all devices."
+            self._log.warning("privileged", text)
             return ["--privileged"]
-        return [*self._device_options(devices), "--cap-add", "SYS_RESOURCE", *PINNED]
+        return [*self._device_options(["vfio"]), "--cap-add", "SYS_RESOURCE", *PINNED]
 
     def _device_options(self, names: Sequence[str]) -> list[str]:
         return [option for name in names for option in ("--device", f"{self._dir}/{name}:/dev/{name}")]

@@ -85,14 +85,10 @@ class AllReduceCheck:
         return kept
 
 
-def without_peers(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a server that must not pass memory from GPU to GPU."""
-    return {**{key: value for key, value in env.items() if key != LEVEL}, OFF: "1"}
-
-
-def arguments_without_peers(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments of such a server."""
-    return [*arguments, *(() if SAFE_FLAG in arguments else (SAFE_FLAG,))]
+def without_peers(env: Mapping[str, str], arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """Return environment and arguments of a server that must not pass memory from GPU to GPU."""
+    kept = [argument for argument in arguments if argument != SAFE_FLAG]
+    return {**{key: value for key, value in env.items() if key != LEVEL}, OFF: "1"}, [*kept, SAFE_FLAG]
 
 
 def tensor_parallel(argv: Sequence[str]) -> int:

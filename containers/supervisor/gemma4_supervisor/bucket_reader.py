@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import threading
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from containers.shared.web import TransientError, backoff, connect, reason_of, t
 from .desired_spec import WeightsFolder
 from .docker import Abandoned
 from .metadata_server import MetadataServer
+from .supervisor_settings import SupervisorSettings
 
 PIECE = 1024 * 1024
 RANGE_TRIES = 6
@@ -40,14 +42,14 @@ class SourceFile:
 class WeightsBucket:
     """Cloud Storage by its JSON API. Shared by all threads."""
 
-    def __init__(self, url: str, metadata: MetadataServer) -> None:
-        self._url, self._metadata = url.rstrip("/"), metadata
+    def __init__(self, settings: SupervisorSettings, metadata: MetadataServer) -> None:
+        self._url, self._retry_s, self._metadata = settings.storage_url.rstrip("/"), settings.retry_s, metadata
 
     def manifest(self, weights: WeightsFolder) -> list[ManifestFile]:
         """Return the files that make up a checkpoint. Raises WeightsError, TransientError."""
         place = f"{weights.place}/{MANIFEST}"
-        reply = self._metadata.ask_google("GET", self.url(weights, MANIFEST), timeout_s=ANSWER_S)
-        self.check(reply.status, place)
+        reply = self._metadata.ask_google("GET", self._address(weights, MANIFEST), timeout_s=ANSWER_S)
+        self._check(reply.status, place)
         try:
             _, files = read_manifest(reply.body)
         except ValueError:
@@ -57,15 +59,50 @@ class WeightsBucket:
                 raise WeightsError(f"{place} names {file.name!r}, which cannot be a file of the folder.")
         return files
 
-    def url(self, weights: WeightsFolder, name: str) -> str:
-        """Return the address of a file's content."""
+    def read(self, source: SourceFile, start: int, end: int, abandoned: threading.Event) -> Iterator[memoryview]:
+        """Yield bytes `start` to `end` in pieces, each valid until the next, and go on where a connection broke off.
+
+        Raises WeightsError, TransientError after several failures at one place, Abandoned when told to stop.
+        """
+        failures = 0
+        while start < end:
+            try:
+                for piece in self._stream(source, start, end):
+                    if abandoned.is_set():
+                        raise Abandoned
+                    start += len(piece)
+                    failures = 0
+                    yield piece
+            except (TransientError, OSError, http.client.HTTPException) as error:
+                failures += 1
+                if failures >= RANGE_TRIES:
+                    raise TransientError(f"{source.place}: {reason_of(error)}, {failures} times at one place") from None
+                if abandoned.wait(backoff(self._retry_s, 30, failures)):
+                    raise Abandoned from None
+
+    def _stream(self, source: SourceFile, start: int, end: int) -> Iterator[memoryview]:
+        url, buffer = self._address(source.weights, source.file.name), memoryview(bytearray(PIECE))
+        headers = {"Authorization": f"Bearer {self._metadata.token()}", "Range": f"bytes={start}-{end - 1}"}
+        with contextlib.closing(connect(url, ANSWER_S)) as connection:
+            connection.request("GET", target(url), headers=headers)
+            response = connection.getresponse()
+            total = (response.getheader("Content-Range") or "").rpartition("/")[2]
+            if response.status == 416 or (response.status == 206 and total != str(source.file.size)):
+                raise WeightsError(f"{source.place} is not as long as its manifest says; run the weights copy again.")
+            if response.status != 206:
+                self._check(response.status, source.place)
+                raise TransientError("the bucket ignores ranges")
+            while start < end:
+                count = response.readinto(buffer[: min(PIECE, end - start)])
+                if not count:
+                    raise TransientError("the connection ended early")
+                start += count
+                yield buffer[:count]
+
+    def _address(self, weights: WeightsFolder, name: str) -> str:
         return f"{self._url}/storage/v1/b/{weights.bucket}/o/{quote(f'{weights.prefix}/{name}', safe='')}?alt=media"
 
-    def headers(self) -> dict[str, str]:
-        """Return the headers that every request needs. Raises TransientError."""
-        return {"Authorization": f"Bearer {self._metadata.token()}"}
-
-    def check(self, status: int, place: str) -> None:
+    def _check(self, status: int, place: str) -> None:
         """Raise WeightsError or TransientError for a status that is not content."""
         if status in (200, 206):
             return
@@ -77,67 +114,3 @@ class WeightsBucket:
             fix = "grant the slice's service account roles/storage.objectViewer on the bucket."
             raise WeightsError(f"{place} may not be read (HTTP {status}): {fix}")
         raise TransientError(f"{place}: HTTP {status}")
-
-
-class RangeReader:
-    """One connection to the bucket, for one thread."""
-
-    def __init__(self, bucket: WeightsBucket, retry_s: float, abandoned: threading.Event) -> None:
-        self._bucket, self._retry_s, self._abandoned = bucket, retry_s, abandoned
-        self._connection: http.client.HTTPConnection | None = None
-        self._buffer = memoryview(bytearray(PIECE))
-
-    def close(self) -> None:
-        """Close the connection; the next range opens one again."""
-        if self._connection:
-            self._connection.close()
-        self._connection = None
-
-    def read(self, source: SourceFile, start: int, end: int) -> Iterator[memoryview]:
-        """Yield bytes `start` to `end` in pieces, each valid until the next, and go on where a connection broke off.
-
-        Raises WeightsError, TransientError after several failures at one place, Abandoned when told to stop.
-        """
-        failures = 0
-        while start < end:
-            try:
-                for piece in self._stream(source, start, end):
-                    start += len(piece)
-                    failures = 0
-                    yield piece
-            except (TransientError, OSError, http.client.HTTPException) as error:
-                self.close()
-                failures += 1
-                if failures >= RANGE_TRIES:
-                    raise TransientError(f"{source.place}: {reason_of(error)}, {failures} times at one place") from None
-                if self._abandoned.wait(backoff(self._retry_s, 30, failures)):
-                    raise Abandoned from None
-
-    def _stream(self, source: SourceFile, start: int, end: int) -> Iterator[memoryview]:
-        response = self._open(source, start, end)
-        while start < end:
-            if self._abandoned.is_set():
-                self.close()
-                raise Abandoned
-            count = response.readinto(self._buffer[: min(PIECE, end - start)])
-            if not count:
-                raise TransientError("the connection ended early")
-            start += count
-            yield self._buffer[:count]
-        response.read()  # nothing is left to read, but this makes the connection usable again
-
-    def _open(self, source: SourceFile, start: int, end: int) -> http.client.HTTPResponse:
-        url = self._bucket.url(source.weights, source.file.name)
-        if self._connection is None:
-            self._connection = connect(url, ANSWER_S)
-        headers = {**self._bucket.headers(), "Range": f"bytes={start}-{end - 1}"}
-        self._connection.request("GET", target(url), headers=headers)
-        response = self._connection.getresponse()
-        total = (response.getheader("Content-Range") or "").rpartition("/")[2]
-        if response.status == 416 or (response.status == 206 and total != str(source.file.size)):
-            raise WeightsError(f"{source.place} is not as long as its manifest says; run the weights copy again.")
-        if response.status != 206:
-            self.close()
-            self._bucket.check(response.status, source.place)
-            raise TransientError("the bucket ignores ranges")
-        return response

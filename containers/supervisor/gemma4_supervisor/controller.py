@@ -149,26 +149,14 @@ class Controller:
                 self._group.roll_out(self._state.good)
         else:
             self._group.stay()
-            self._change = Preparation(self._context, spec, self._on_ready, self._on_trouble)
+            # What is fetched may take long; until it is here the last specification is better than none.
+            self._change = Preparation(self._context, self._events.put, spec, self._on_ready, self._group.bring_back)
             self._change.start()
 
-    def _on_ready(self, preparation: Preparation, run: ServingRun) -> None:
-        def switch() -> None:
-            if preparation is not self._change:
-                return
-            self._change = None
-            self._context.log.info("switch", f"{run.spec.hash} takes over.", hash=run.spec.hash)
-            self._group.roll_out(run)
-
-        self._events.put(switch)
-
-    def _on_trouble(self, preparation: Preparation) -> None:
-        def bridge() -> None:
-            # The change may take long; until then the last specification is better than none.
-            if preparation is self._change:
-                self._group.bring_back()
-
-        self._events.put(bridge)
+    def _on_ready(self, run: ServingRun) -> None:
+        self._change = None
+        self._context.log.info("switch", f"{run.spec.hash} takes over.", hash=run.spec.hash)
+        self._group.roll_out(run)
 
     def _on_served(self, run: ServingRun) -> None:
         """Remember a specification that is good: at its first token where none was, else once all servers have proven it."""

@@ -26,14 +26,13 @@ LOOK_S = 0.1
 
 # Words of docker's errors, and what to do about them. The first that is found counts.
 REMEDIES = (
-    ("cannot connect to the docker daemon", "Docker is not running on this machine."),
-    ("failed to connect to the docker api", "Docker is not running on this machine."),
+    (
+        "cannot connect to the docker daemon|failed to connect to the docker api",
+        "Docker is not running on this machine.",
+    ),
     ("executable file not found", "The image has no program of the name that argv begins with."),
-    ("denied", "Grant the slice's service account roles/artifactregistry.reader on the repository."),
-    ("403", "Grant the slice's service account roles/artifactregistry.reader on the repository."),
-    ("unauthorized", "Grant the slice's service account roles/artifactregistry.reader on the repository."),
-    ("manifest unknown", "There is no such image or tag in the registry."),
-    ("not found", "There is no such image or tag in the registry."),
+    ("denied|403|unauthorized", "Grant the slice's service account roles/artifactregistry.reader on the repository."),
+    ("manifest unknown|not found", "There is no such image or tag in the registry."),
     ("no space left", "The boot disk is full: `docker system df` shows with what."),
     ("timeout", "Has the subnet Private Google Access?"),
 )
@@ -158,5 +157,5 @@ def reason_with_remedy(verb: str, text: str) -> str:
     lines = [line for line in lines if line and not _HELP.match(line)] or ["it failed and printed no reason"]
     reason = next((line for line in lines if line.startswith("Error")), lines[-1])
     reason = re.sub(r"^Error(?: response from daemon)?: ", "", reason)
-    remedy = next((fix for sign, fix in REMEDIES if sign in reason.lower()), "")
+    remedy = next((fix for signs, fix in REMEDIES if re.search(signs, reason.lower())), "")
     return f"docker {verb}: {reason}" + (f" {remedy}" if remedy else "")

@@ -20,6 +20,7 @@ from .context import Context
 from .desired_spec import Spec
 from .docker import Abandoned, DockerError
 from .huggingface import SecretError, secret, token_file
+from .metadata_server import OnMainThread
 from .state import ServingRun
 from .weight_staging import GIB, Stager, is_staged
 from .whole_file import write_whole
@@ -29,18 +30,20 @@ PLACES = ("image", "address", "weights", "token")
 
 
 class Preparation(threading.Thread):
-    """Calls `done` with a run that can be started, and `trouble` after each failed try, once the status has it.
+    """Has `done` called with a run that can be started, and `trouble` after each failed try, once the status has it.
 
-    With `known`, this is a restart: what was fetched for that run before is used again, so that it works without network.
+    Both on the main thread, and neither once it is abandoned there. With `known`, this is a restart: what was fetched for
+    that run before is used again, so that it works without network.
     """
 
     def __init__(
-        self, context: Context, spec: Spec, done: Callable[[Preparation, ServingRun], None],
-        trouble: Callable[[Preparation], None], known: ServingRun | None = None,
+        self, context: Context, on_main_thread: OnMainThread, spec: Spec, done: Callable[[ServingRun], None],
+        trouble: Callable[[], None] = lambda: None, known: ServingRun | None = None,
     ) -> None:  # fmt: skip
         super().__init__(name=f"prepare {spec.hash}", daemon=True)
         self.spec = spec
-        self._context, self._done, self._trouble, self._known = context, done, trouble, known
+        self._context, self._on_main_thread, self._known = context, on_main_thread, known
+        self._done, self._trouble = done, trouble
         self._abandoned = threading.Event()
 
     @property
@@ -74,8 +77,10 @@ class Preparation(threading.Thread):
         run = ServingRun(self.spec, image.result(), address.result())
         if self._known:
             run = replace(self._known, image_id=run.image_id, address=run.address, up=False)
-        if not self._abandoned.is_set():
-            self._done(self, run)
+        self._tell(lambda: self._done(run))
+
+    def _tell(self, act: Callable[[], None]) -> None:
+        self._on_main_thread(lambda: None if self._abandoned.is_set() else act())
 
     def _try(self, where: str, step: Callable[[], str]) -> str:
         failures = 0
@@ -90,7 +95,7 @@ class Preparation(threading.Thread):
                 text = f"{self.spec.hash} cannot be started yet. {str(error).rstrip('.')}."
                 self._context.status.trouble(where, text)
                 self._context.log.info("retry", f"{where}: try {failures + 1} in {wait_s:g} s.", where=where)
-                self._trouble(self)
+                self._tell(self._trouble)
                 self._abandoned.wait(wait_s)
                 continue
             if failures:  # not always: another preparation may have reported the same step

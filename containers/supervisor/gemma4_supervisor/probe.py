@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import functools
 import json
 import re
 import socket
@@ -38,6 +39,7 @@ from dataclasses import dataclass
 from containers.shared.web import Reply, TimedOut, TransientError, call
 
 from .docker import DockerError
+from .metadata_server import OnMainThread
 from .server_container import ServerContainer
 from .supervisor_settings import SupervisorSettings
 
@@ -161,29 +163,35 @@ class ProbedServer:
 
 
 class Prober(threading.Thread):
-    """Calls `found` after each look at the server; looks come quickly while it starts or fails."""
+    """Has `found` called on the main thread after each look at the server, until it is stopped there.
+
+    Looks come quickly while the server starts or fails.
+    """
 
     def __init__(
         self, settings: SupervisorSettings, container: ServerContainer, server: ProbedServer, container_id: str,
-        found: Callable[[Prober, Finding], None],
+        on_main_thread: OnMainThread, found: Callable[[Finding], None],
     ) -> None:  # fmt: skip
         super().__init__(name="probe", daemon=True)
         self._settings, self._container, self._server = settings, container, server
-        self._container_id, self._found = container_id, found
+        self._container_id, self._on_main_thread, self._found = container_id, on_main_thread, found
         self._over = threading.Event()
 
     def stop(self) -> None:
-        """Call `found` no more."""
+        """Have `found` called no more."""
         self._over.set()
 
     def run(self) -> None:
         """Look until stopped."""
         while not self._over.is_set():
             finding = self._look()
-            if not self._over.is_set():
-                self._found(self, finding)
+            self._on_main_thread(functools.partial(self._tell, finding))
             unhurried = finding.condition in (ServerCondition.HEALTHY, ServerCondition.SLOW)
             self._rest(self._settings.probe_s if unhurried else self._settings.start_poll_s)
+
+    def _tell(self, finding: Finding) -> None:
+        if not self._over.is_set():
+            self._found(finding)
 
     def _rest(self, for_s: float) -> None:
         """Wait, but not for a server that has ended meanwhile: every second gateways send it requests."""

@@ -1,25 +1,31 @@
-"""The container of one server: `gemma4`, with the server's suffix where its machine has several."""
+"""The container of one server (`gemma4`, with the server's suffix where its machine has several), and what it prints."""
 
 from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from .accelerators import Accelerators
-from .all_reduce_check import arguments_without_peers, without_peers
+from .all_reduce_check import without_peers
 from .desired_spec import ServerPlace, Spec
 from .docker import ANSWER_S, FINGERPRINT, HASH, NAME, Docker, DockerError
 from .supervisor_settings import SupervisorSettings
-from .whole_file import write_whole
 
 TOKEN_IN_CONTAINER = "/run/secrets/huggingface-token"  # noqa: S105  a place, not a token
 COMPILED = f"{NAME}-cache:/root/.cache"
 """A volume with what vLLM has compiled for GPUs, of all servers and starts. Docker keeps it where programs may be executed,
 which the machine's /dev/shm may forbid."""
 LAST_LINES = 30
+MOST_LINES = 500
+"""Read at once. Where a server has printed more, the oldest are skipped; docker has all."""
+FIRST_LINES = 100
+"""Read of a container that ran before this process."""
+_SEVERITY = re.compile(r"\b(DEBUG|INFO|WARNING|ERROR|CRITICAL)\b")
+_OWN_PROBE = re.compile(r'"GET /(health|metrics) HTTP/[\d.]+" 200')
 _STAMP = re.compile(r"\d{4}-\d\d-\d\dT[\d:]+\.\d{9}Z")
 
 
@@ -41,7 +47,6 @@ class ServerContainer:
         self._docker, self._accelerators = docker, accelerators
         self._weights_root = settings.weights_root
         self.name = NAME + suffix
-        self._env_file = settings.run_dir / f"container{suffix}.env"
 
     def inspect(self) -> Container | None:
         """Return the container, running or not, None where there is none. Raises DockerError."""
@@ -75,9 +80,8 @@ class ServerContainer:
         entrypoint, *arguments = spec.command(address, place.port)
         env = dict(spec.env)
         if avoids_peers:
-            env, arguments = without_peers(env), arguments_without_peers(arguments)
+            env, arguments = without_peers(env, arguments)
         options = ["--name", self.name, "--network", "host", "--stop-timeout", str(round(spec.drain_s))]
-        options += self._accelerators.options(spec, place, image_id)
         options += ["--volume", "/dev/shm:/dev/shm"]  # noqa: S108  compiled programs, downloads
         if self._accelerators.gpus_of(place):
             options += ["--volume", COMPILED]
@@ -89,12 +93,10 @@ class ServerContainer:
             # As a file: docker inspect and the process list show the environment and the command line.
             options += ["--volume", f"{token_file}:{TOKEN_IN_CONTAINER}:ro"]
             env["HF_TOKEN_PATH"] = TOKEN_IN_CONTAINER
-        write_whole(self._env_file, "".join(f"{name}={value}\n" for name, value in env.items()))
-        options += ["--env-file", str(self._env_file), "--entrypoint", entrypoint]
-        try:
-            return self._docker.run("run", "--detach", *options, image_id, *arguments).strip()
-        finally:
-            self._env_file.unlink(missing_ok=True)
+        for name, value in env.items():
+            options += ["--env", f"{name}={value}"]
+        options += [*self._accelerators.options(spec, place, image_id), "--entrypoint", entrypoint]
+        return self._docker.run("run", "--detach", *options, image_id, *arguments).strip()
 
     def remove(self, drain_s: float, before: Callable[[], None]) -> None:
         """Stop the container, which may take `drain_s`, call `before`, and remove it. Does nothing where there is none."""
@@ -128,3 +130,32 @@ class ServerContainer:
             return self._docker.run("logs", "--tail", str(LAST_LINES), self.name, with_errors=True).strip()
         except DockerError:
             return ""
+
+
+class ServerOutput:
+    """Calls `add` with severity, time and text of each line."""
+
+    def __init__(self, container: ServerContainer, add: Callable[[str, str, str], None]) -> None:
+        self._container, self._add = container, add
+        self._last = ""
+        self._lock = threading.Lock()
+
+    def collect(self) -> None:
+        """Read the new lines. Also to be called before a container is removed: its lines go with it."""
+        with self._lock:
+            try:
+                lines = self._container.lines(self._last, MOST_LINES if self._last else FIRST_LINES)
+            except DockerError:
+                return  # the lines are read at the next call
+            read = self._last
+            for stamp, text in lines:
+                if stamp > read:  # not `self._last`: two lines may have one time
+                    self._last = stamp
+                    if text and not _OWN_PROBE.search(text):
+                        self._add(severity(text), stamp, text)
+
+
+def severity(line: str) -> str:
+    """Return the severity that vLLM writes near the beginning of a line, else DEFAULT, Cloud Logging's word for none."""
+    found = _SEVERITY.search(line[:60])
+    return found[1] if found else "DEFAULT"

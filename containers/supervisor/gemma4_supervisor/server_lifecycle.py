@@ -20,7 +20,7 @@ from .docker import DockerError
 from .log import now
 from .metadata_server import OnMainThread
 from .preparation import PLACES, Preparation
-from .probe import Finding, Prober, ServerCondition
+from .probe import Finding, ServerCondition
 from .server_container import Container
 from .serving_slot import ServingSlot
 from .state import ServingRun
@@ -62,9 +62,7 @@ class ServerLifecycle:
         self.suffix = suffix
         self._context, self._state, self._on_main_thread = context, context.state, on_main_thread
         self._served, self._rejected = served, rejected
-        self._slot = ServingSlot(
-            context, suffix, lambda prober, finding: on_main_thread(lambda: self._on_finding(prober, finding))
-        )
+        self._slot = ServingSlot(context, suffix, on_main_thread, self._on_finding)
         self._worker = ThreadPoolExecutor(1, thread_name_prefix=f"server{suffix}")
         self._begun = 0
         """Pieces of work that are not done yet."""
@@ -219,7 +217,9 @@ class ServerLifecycle:
             run.failures = 0
         self._remember(run)
         self._enter(Phase.RESTORING)
-        self._restart_preparation = Preparation(self._context, run.spec, self._on_ready, lambda _: None, known=run)
+        self._restart_preparation = Preparation(
+            self._context, self._on_main_thread, run.spec, self._on_ready, known=run
+        )
         self._restart_preparation.start()
 
     def _abandon_restart(self) -> None:
@@ -231,16 +231,11 @@ class ServerLifecycle:
         self._context.status.set(weightsPercent=None)
         self._enter(Phase.WAITING)
 
-    def _on_ready(self, preparation: Preparation, run: ServingRun) -> None:
-        def start() -> None:
-            if preparation is not self._restart_preparation:
-                return
-            self._restart_preparation = None
-            if self.current:
-                run.spec = self.current.spec  # its time limits may have changed meanwhile
-            self._start(run)
-
-        self._on_main_thread(start)
+    def _on_ready(self, run: ServingRun) -> None:
+        self._restart_preparation = None
+        if self.current:
+            run.spec = self.current.spec  # its time limits may have changed meanwhile
+        self._start(run)
 
     def _fail(self, run: ServingRun, why: str, is_last: bool = False) -> None:
         """Stop a run that failed; then wait and restart it, or go back to the last good one."""
@@ -267,9 +262,9 @@ class ServerLifecycle:
 
     # What follows from a finding of the probe.
 
-    def _on_finding(self, prober: Prober, finding: Finding) -> None:
+    def _on_finding(self, finding: Finding) -> None:
         run = self.current
-        if prober is not self._slot.prober or run is None:
+        if run is None:
             return
         if finding.condition is ServerCondition.ENDED:
             self._fail(run, finding.detail)

@@ -9,24 +9,26 @@ from . import weight_staging
 from .context import Context
 from .docker import DockerError
 from .huggingface import token_file
+from .metadata_server import OnMainThread
 from .probe import Finding, ProbedServer, Prober
-from .server_container import Container, ServerContainer
-from .server_output import ServerOutput
+from .server_container import Container, ServerContainer, ServerOutput
 from .state import ServingRun
 
 
 class ServingSlot:
-    """Calls `found` with each finding of the current prober.
+    """Has `found` called on the main thread with each finding of the current prober.
 
     `start` and `stop` may take minutes and belong on a thread of their own, one after the other; all else is quick.
     """
 
-    def __init__(self, context: Context, suffix: str, found: Callable[[Prober, Finding], None]) -> None:
-        self._context, self._suffix, self._found = context, suffix, found
+    def __init__(
+        self, context: Context, suffix: str, on_main_thread: OnMainThread, found: Callable[[Finding], None]
+    ) -> None:
+        self._context, self._suffix, self._on_main_thread, self._found = context, suffix, on_main_thread, found
         self.container = ServerContainer(context.docker, context.accelerators, context.settings, suffix)
         label = self.container.name if suffix else ""
         self.output = ServerOutput(self.container, lambda *line: context.add_line(label, *line))
-        self.prober: Prober | None = None
+        self._prober: Prober | None = None
         self._server: ProbedServer | None = None
         self.refuse("nothing has been started yet")
 
@@ -37,9 +39,9 @@ class ServingSlot:
 
     def leave(self, why: str) -> None:
         """Look at the container no more, and have gateways send it no requests."""
-        if self.prober:
-            self.prober.stop()
-        self.prober = None
+        if self._prober:
+            self._prober.stop()
+        self._prober = None
         self.refuse(why)
 
     def start(self, run: ServingRun) -> str:
@@ -66,12 +68,12 @@ class ServingSlot:
 
     def watch(self, run: ServingRun, container_id: str) -> None:
         """Probe a container that runs; what gateways are told stays as it is."""
-        if self.prober:
-            self.prober.stop()
+        if self._prober:
+            self._prober.stop()
         settings = self._context.settings
         self._server = ProbedServer(settings, run.address, run.place.port, lambda: run.spec.model)
-        self.prober = Prober(settings, self.container, self._server, container_id, self._found)
-        self.prober.start()
+        self._prober = Prober(settings, self.container, self._server, container_id, self._on_main_thread, self._found)
+        self._prober.start()
 
     def requests(self) -> float | None:
         """Return how many requests the server has, None where it does not say. Any thread may call this."""

@@ -1,29 +1,33 @@
 """Copies weights from the bucket into memory: parallel range reads, every file checked before it gets its name.
 
-The manifest is the one that the weights copy writes last. `staged_files` remembers which files were checked. Beside the
+The manifest is the one that the weights copy writes last. `StagedFiles` remembers which files were checked. Beside the
 files themselves this takes one piece of memory for each connection.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
-import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
-from .bucket_reader import PIECE, RangeReader, SourceFile, WeightsBucket, WeightsError
+from containers.shared.manifest import ManifestFile
+
+from .bucket_reader import PIECE, SourceFile, WeightsBucket, WeightsError
 from .desired_spec import WeightsFolder
 from .docker import Abandoned
 from .metadata_server import MetadataServer
-from .staged_files import STAGED_FILES, StagedFiles
 from .supervisor_settings import SupervisorSettings
+from .whole_file import write_whole
 
 PARTIAL = ".gemma4-part"
 MIB, GIB = 1024**2, 1024**3
 PROGRESS_S = 5.0
+STAGED_FILES = ".gemma4-staged.json"
 
 _staging = threading.Lock()
 """Held while weights are written: an abandoned staging may still be at it, and both may write the same files."""
@@ -35,8 +39,8 @@ class Stager:
     def __init__(
         self, settings: SupervisorSettings, metadata: MetadataServer, progress: Callable[[int, int], None]
     ) -> None:
-        self._bucket = WeightsBucket(settings.storage_url, metadata)
-        self._streams, self._range, self._retry_s = settings.streams, settings.range_mib * MIB, settings.retry_s
+        self._bucket = WeightsBucket(settings, metadata)
+        self._streams, self._range = settings.streams, settings.range_mib * MIB
         self._progress = progress
 
     def stage(
@@ -60,40 +64,36 @@ class Stager:
                 for file in staged.missing(files)
             ]
             _check_room(downloads)
-            self._fetch(downloads, Meter(sum(download.size for download in downloads), self._progress), abandoned)
+            self._fetch(downloads, abandoned)
             for _, staged, files in wanted:
                 staged.complete(files)
         finally:
             _staging.release()
 
-    def _fetch(self, downloads: Sequence[Download], meter: Meter, abandoned: threading.Event) -> None:
+    def _fetch(self, downloads: Sequence[Download], abandoned: threading.Event) -> None:
         """Fetch parts of files side by side, and check each file while its later parts arrive."""
-        readers: queue.SimpleQueue[RangeReader] = queue.SimpleQueue()
-        for _ in range(self._streams):
-            readers.put(RangeReader(self._bucket, self._retry_s, abandoned))
 
         def fetch(download: Download, start: int, end: int) -> None:
-            reader = readers.get()
-            try:
-                download.write(start, meter.count(reader.read(download.source, start, end)))
-            finally:
-                readers.put(reader)
+            download.write(start, self._bucket.read(download.source, start, end, abandoned))
 
         pool, parts = ThreadPoolExecutor(self._streams, thread_name_prefix="weights"), []
+        total, done, reported = sum(download.size for download in downloads), 0, time.monotonic()
         try:
             for download in downloads:
                 download.open()
                 for start, end in download.parts(self._range):
-                    parts.append((download, end, pool.submit(fetch, download, start, end)))
-            for download, end, part in parts:
+                    parts.append((download, start, end, pool.submit(fetch, download, start, end)))
+            for download, start, end, part in parts:
                 part.result()
                 download.check(end)
+                done += end - start
+                if time.monotonic() - reported >= PROGRESS_S:
+                    reported = time.monotonic()
+                    self._progress(done, total)
         finally:
             pool.shutdown(cancel_futures=True)
             for download in downloads:
                 download.close()
-            while not readers.empty():
-                readers.get().close()
 
 
 def is_staged(sets: Iterable[WeightsFolder]) -> bool:
@@ -109,6 +109,44 @@ def remove_unlisted_files(sets: Iterable[WeightsFolder]) -> None:
             name = str(path.relative_to(staged.folder))
             if name != STAGED_FILES and name not in staged.files:
                 path.unlink()
+
+
+class StagedFiles:
+    """The checked files of one folder with their checksums; kept in a file of that folder."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = Path(folder)
+        self.files: dict[str, str] = {}
+        self.is_complete = False
+        try:
+            kept = json.loads((self.folder / STAGED_FILES).read_text())
+            self.files, self.is_complete = dict(kept["files"]), bool(kept["complete"])
+        except (OSError, ValueError, KeyError, TypeError):
+            pass  # nothing is known of the folder, so everything is fetched
+
+    def missing(self, files: Iterable[ManifestFile]) -> list[ManifestFile]:
+        """Return those of `files` that are not here, or differ; the largest first."""
+
+        def is_here(file: ManifestFile) -> bool:
+            path = self.folder / file.name
+            return self.files.get(file.name) == file.sha256 and path.is_file() and path.stat().st_size == file.size
+
+        return sorted((file for file in files if not is_here(file)), key=lambda file: -file.size)
+
+    def add(self, file: ManifestFile) -> None:
+        """Remember a file that was checked."""
+        self.files[file.name] = file.sha256
+        self.is_complete = False
+        self._write()
+
+    def complete(self, files: Iterable[ManifestFile]) -> None:
+        """Remember that exactly these files make up the folder, and that all are here."""
+        self.files = {file.name: file.sha256 for file in files}
+        self.is_complete = True
+        self._write()
+
+    def _write(self) -> None:
+        write_whole(self.folder / STAGED_FILES, json.dumps({"files": self.files, "complete": self.is_complete}))
 
 
 class Download:
@@ -161,26 +199,6 @@ class Download:
         if self._descriptor >= 0:
             os.close(self._descriptor)
         self._descriptor = -1
-
-
-class Meter:
-    """Counts bytes, and calls `progress` every few seconds."""
-
-    def __init__(self, total: int, progress: Callable[[int, int], None]) -> None:
-        self._total, self._progress = total, progress
-        self._done, self._reported, self._lock = 0, time.monotonic(), threading.Lock()
-
-    def count(self, pieces: Iterable[memoryview]) -> Iterator[memoryview]:
-        """Yield `pieces`, and count their bytes."""
-        for piece in pieces:
-            with self._lock:
-                self._done += len(piece)
-                is_due = time.monotonic() - self._reported >= PROGRESS_S
-                if is_due:
-                    self._reported = time.monotonic()
-            if is_due:
-                self._progress(self._done, self._total)
-            yield piece
 
 
 def _check_room(downloads: Sequence[Download]) -> None:

@@ -12,10 +12,9 @@ import pytest
 
 from infra.planning.gateway.members import GatewayMember
 from tests.fakes.gateway import Gateway, missing, until
-from tests.fakes.tpu_machine import NAME, RECORD, ZONE, TpuMachine
+from tests.fakes.tpu_machine import ADDRESS, NAME, RECORD, ZONE, TpuMachine
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
-ADDRESS = "127.0.0.2"
 CALLED = "google/gemma-4-tiny"
 """By callers; the supervisor asks for a model by the hash of its specification."""
 
@@ -36,7 +35,7 @@ class Deployment:
     """One machine, the gateway before it, and what callers have got."""
 
     def __init__(self, folder: Path) -> None:
-        self.tpu = TpuMachine(folder, address=ADDRESS)
+        self.tpu = TpuMachine(folder)
         self.tpu.configure(LEAVE_S="3")
         self.tpu.stage()
         self.tpu.want("spec-a")
@@ -63,13 +62,15 @@ def deployment(tmp_path: Path) -> Iterator[Deployment]:
     made.close()
 
 
-@pytest.fixture
-def routed(deployment: Deployment) -> Deployment:
-    """The same with a machine that takes requests."""
-    deployment.tpu.start()
-    deployment.tpu.until_serving("spec-a")
-    deployment.until(200)
-    return deployment
+@pytest.fixture(scope="class")
+def routed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    """The same with a machine that takes requests, as it does after each test again."""
+    made = Deployment(tmp_path_factory.mktemp("routed"))
+    made.tpu.start()
+    made.tpu.until_serving("spec-a")
+    made.until(200)
+    yield made
+    made.close()
 
 
 class TestAMachineThatComes:
@@ -100,17 +101,18 @@ class TestAMachineThatGoes:
         routed.until(200)
 
     def test_a_machine_whose_server_answers_with_errors_gets_no_more_requests(self, routed: Deployment) -> None:
-        routed.tpu.machine.docker.behaviour("spec-a").generates = False
+        routed.tpu.container.behaviour.generates = False
         routed.until(503)
         asked = routed.tpu.container.asked.count(CALLED)
         assert routed.ask() == 503
         assert routed.tpu.container.asked.count(CALLED) == asked
-        routed.tpu.machine.docker.behaviour("spec-a").generates = True
+        routed.tpu.container.behaviour.generates = True
         routed.until(200)
 
     def test_a_machine_that_changes_what_it_serves_cuts_nothing(self, routed: Deployment) -> None:
         statuses: list[int] = []
         before = routed.tpu.container
+        routed.tpu.machine.actions.clear()
         with routed.gateway.open("POST", "/v1/chat/completions", {"model": "spec-a", "stream": True}) as stream:
             routed.tpu.want("spec-b")
             while "stop" not in routed.tpu.machine.actions:

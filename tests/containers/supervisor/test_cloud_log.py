@@ -19,8 +19,7 @@ from containers.supervisor.gemma4_supervisor.cloud_log import MOST_WAITING, Clou
 from containers.supervisor.gemma4_supervisor.docker import Docker, DockerError
 from containers.supervisor.gemma4_supervisor.log import Log
 from containers.supervisor.gemma4_supervisor.metadata_server import MetadataServer
-from containers.supervisor.gemma4_supervisor.server_container import ServerContainer
-from containers.supervisor.gemma4_supervisor.server_output import ServerOutput, severity
+from containers.supervisor.gemma4_supervisor.server_container import ServerContainer, ServerOutput, severity
 from containers.supervisor.gemma4_supervisor.supervisor_settings import SupervisorSettings
 from infra.google.gcp_settings import Api, GcpSettings
 from infra.google.logs import LogSource

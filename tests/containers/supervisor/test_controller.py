@@ -15,7 +15,18 @@ import pytest
 
 from tests.containers.supervisor.test_supervisor_readme import first_column
 from tests.fakes.google.wire import error_body
-from tests.fakes.tpu_machine import BUCKET, HF_TOKEN, MANIFEST, MODEL, NAME, PREFIX, QUICK, REGISTRY, TpuMachine
+from tests.fakes.tpu_machine import (
+    ADDRESS,
+    BUCKET,
+    HF_TOKEN,
+    MANIFEST,
+    MODEL,
+    NAME,
+    PREFIX,
+    QUICK,
+    REGISTRY,
+    TpuMachine,
+)
 
 SECRET = "projects/demo-project/secrets/hf"
 OTHER_IMAGE = f"{REGISTRY}/demo/gemma4/vllm-tpu:v0.33.0"
@@ -49,7 +60,7 @@ class TestASpecificationIsServed:
         container = served.container
         assert container.options["--network"] == ["host"]
         assert container.command[:3] == ["vllm", "serve", served.destination()]
-        assert container.argument("--host") == "127.0.0.1"  # the machine's own address, not every address
+        assert container.argument("--host") == ADDRESS  # the machine's own address, not every address
         assert container.options["--stop-timeout"] == ["45"]  # also where the machine stops it
         assert container.env == {"VLLM_XLA_CACHE_PATH": "/dev/shm/xla-cache"}
 
@@ -61,14 +72,6 @@ class TestASpecificationIsServed:
         assert options["--ulimit"] == ["memlock=-1:-1"]  # a chip cannot write to memory beyond the limit
         weights = served.shm / "weights"
         assert options["--volume"] == ["/dev/shm:/dev/shm", f"{weights}:{weights}:ro"]
-
-    def test_a_specification_is_served_with_older_chips_where_those_are(self, tpu: TpuMachine) -> None:
-        (tpu.folder / "dev" / "vfio").rmdir()
-        for name in ("accel1", "accel0"):
-            (tpu.folder / "dev" / name).touch()
-        tpu.serve("spec-a")
-        expected = [f"{tpu.folder}/dev/{name}:/dev/{name}" for name in ("accel0", "accel1")]
-        assert tpu.container.options["--device"] == expected
 
     def test_a_specification_is_served_with_all_of_the_machine_only_where_that_is_asked_for_or_no_chip_is_found(
         self, tpu: TpuMachine

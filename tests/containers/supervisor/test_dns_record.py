@@ -7,7 +7,7 @@ import json
 import signal
 import threading
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -24,21 +24,18 @@ from infra.planning.gateway import members
 from tests.fakes.google import FakeGoogle
 from tests.fakes.google.wire import permission_denied
 from tests.fakes.metadata_server import FakeMetadata
-from tests.fakes.tpu_machine import MEMBER, RECORD, ZONE, TpuMachine
+from tests.fakes.tpu_machine import ADDRESS, MEMBER, RECORD, ZONE, TpuMachine
 
 OWN, OTHER = "10.0.0.7", "10.0.0.9"
 PLACE = RecordPlace("demo-project", ZONE, RECORD)
 
 
 @pytest.fixture
-def tpu(tmp_path: Path) -> Iterator[TpuMachine]:
-    """A machine whose own address is not the placeholder, and which may do no more in the zone than it has to."""
-    machine = TpuMachine(tmp_path, address="127.0.0.2")
-    machine.google.dns.granted = {*MEMBER_PERMISSIONS}
-    machine.stage()
-    machine.want("spec-a")
-    yield machine
-    machine.close()
+def tpu(tpu: TpuMachine) -> TpuMachine:
+    """A machine that may do no more in the zone than it has to."""
+    tpu.google.dns.granted = {*MEMBER_PERMISSIONS}
+    tpu.want("spec-a")
+    return tpu
 
 
 class TestTheRecord:
@@ -55,9 +52,9 @@ class TestTheRecord:
     def test_the_record_has_the_machines_address_before_its_server_is_ready(self, tpu: TpuMachine) -> None:
         tpu.machine.docker.behaviour("spec-a").healthy = False
         tpu.start()
-        tpu.until(lambda: tpu.address == "127.0.0.2", "the address")
+        tpu.until(lambda: tpu.address == ADDRESS, "the address")
         assert not tpu.is_ready
-        tpu.until(lambda: tpu.status["record"] == "127.0.0.2", "the status to say so")
+        tpu.until(lambda: tpu.status["record"] == ADDRESS, "the status to say so")
         tpu.machine.docker.behaviour("spec-a").healthy = True
         tpu.until_serving("spec-a")
         assert not tpu.errors
@@ -66,46 +63,46 @@ class TestTheRecord:
         tpu.google.dns.write(ZONE, RECORD, OTHER, ttl=300)
         tpu.start()
         tpu.until(lambda: tpu.said("record"), "a word about it")
-        assert tpu.address == "127.0.0.2"
+        assert tpu.address == ADDRESS
         assert tpu.said("record")[0]["before"] == OTHER
 
     def test_the_record_is_made_where_there_is_none(self, tpu: TpuMachine) -> None:
         tpu.google.dns.write(ZONE, RECORD)
         tpu.start()
-        tpu.until(lambda: tpu.address == "127.0.0.2", "the address")
+        tpu.until(lambda: tpu.address == ADDRESS, "the address")
 
     def test_the_record_is_written_again_where_somebody_else_has_changed_it(self, tpu: TpuMachine) -> None:
         tpu.configure(RECORD_S="0.1")
         tpu.start()
         tpu.until(lambda: tpu.said("record"), "the address")
         tpu.google.dns.write(ZONE, RECORD, PLACEHOLDER)
-        tpu.until(lambda: tpu.address == "127.0.0.2", "the address again")
+        tpu.until(lambda: tpu.address == ADDRESS, "the address again")
         tpu.until(lambda: [entry["severity"] for entry in tpu.said("record")] == ["INFO", "WARNING"], "a word about it")
 
 
 class TestAMachineThatEnds:
-    @pytest.mark.parametrize("address", ["127.0.0.2", OTHER], ids=["own", "taken over by another machine"])
+    @pytest.mark.parametrize("address", [ADDRESS, OTHER], ids=["own", "taken over by another machine"])
     def test_a_machine_that_goes_down_puts_the_placeholder_back_where_the_record_is_still_its_own(
         self, tpu: TpuMachine, address: str
     ) -> None:
         tpu.start()
         tpu.until_serving("spec-a")
-        tpu.until(lambda: tpu.address == "127.0.0.2", "the address")
+        tpu.until(lambda: tpu.address == ADDRESS, "the address")
         tpu.google.dns.write(ZONE, RECORD, address)
         tpu.machine.going_down = True
         assert tpu.kill(signal.SIGTERM) == 0
-        assert tpu.address == (PLACEHOLDER if address == "127.0.0.2" else OTHER)
+        assert tpu.address == (PLACEHOLDER if address == ADDRESS else OTHER)
 
     def test_a_supervisor_that_ends_alone_leaves_the_record(self, tpu: TpuMachine) -> None:
         tpu.start()
-        tpu.until(lambda: tpu.address == "127.0.0.2", "the address")
+        tpu.until(lambda: tpu.address == ADDRESS, "the address")
         tpu.kill(signal.SIGTERM)
-        assert tpu.address == "127.0.0.2"
+        assert tpu.address == ADDRESS
 
     def test_a_machine_that_goes_down_waits_for_no_dns_that_is_away(self, tpu: TpuMachine) -> None:
         tpu.configure(RECORD_RETRY_CAP_S="60", RECORD_LAST_S="0.3")
         tpu.start()
-        tpu.until(lambda: tpu.address == "127.0.0.2", "the address")
+        tpu.until(lambda: tpu.address == ADDRESS, "the address")
         tpu.google.fault("GET", "/dns/", status=503, times=10_000)
         tpu.machine.going_down = True
         assert tpu.kill(signal.SIGTERM) == 0  # within ten seconds
@@ -130,12 +127,12 @@ class TestTroubleWithDns:
             tpu.metadata.set("gemma4-member", json.dumps(MEMBER))
         else:
             rule.times = 0
-        tpu.until(lambda: tpu.address == "127.0.0.2" and not tpu.errors, "the address")
+        tpu.until(lambda: tpu.address == ADDRESS and not tpu.errors, "the address")
 
     def test_trouble_with_dns_is_asked_about_with_a_fresh_token(self, tpu: TpuMachine) -> None:
         tpu.google.fault("GET", "/dns/", status=401)
         tpu.start()
-        tpu.until(lambda: tpu.address == "127.0.0.2", "the address")
+        tpu.until(lambda: tpu.address == ADDRESS, "the address")
         assert len(tpu.metadata.issued) > 1
 
 
@@ -181,11 +178,8 @@ class TestMachinesThatRace:
             before[address] = Zones(google.url, metadata, barrier).exchange(PLACE, address)
 
         addresses = [f"10.0.0.{number}" for number in range(3)]
-        threads = [threading.Thread(target=take, args=(address,)) for address in addresses]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(20)
+        with ThreadPoolExecutor() as pool:
+            [*pool.map(take, addresses)]
         order = [at_first]
         for _ in addresses:
             (follower,) = [address for address, found in before.items() if found == order[-1]]
@@ -201,11 +195,8 @@ class TestMachinesThatRace:
             lambda: Zones(google.url, metadata, barrier).exchange(PLACE, OTHER),
             lambda: Zones(google.url, metadata, barrier).exchange(PLACE, PLACEHOLDER, only_from=OWN),
         ]
-        threads = [threading.Thread(target=act) for act in acts]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(20)
+        with ThreadPoolExecutor() as pool:
+            [*pool.map(lambda act: act(), acts)]
         assert google.dns.addresses(ZONE) == {RECORD: OTHER}
 
     def test_a_record_that_others_change_again_and_again_is_left_for_later(

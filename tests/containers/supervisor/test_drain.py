@@ -5,22 +5,11 @@ from __future__ import annotations
 import http.client
 import json
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.fakes.gpu_machine import GpuMachine
-from tests.fakes.tpu_machine import NAME, ZONE, TpuMachine
-
-
-@pytest.fixture
-def tpu(tmp_path: Path) -> Iterator[TpuMachine]:
-    """A machine whose own address is not the placeholder."""
-    machine = TpuMachine(tmp_path, address="127.0.0.2")
-    machine.stage()
-    yield machine
-    machine.close()
+from tests.fakes.tpu_machine import ADDRESS, NAME, ZONE, TpuMachine
 
 
 class Stream:
@@ -28,8 +17,7 @@ class Stream:
 
     def __init__(self, tpu: TpuMachine, port: int = 0) -> None:
         self.text = ""
-        address = tpu.metadata.values["network-interfaces/0/ip"]
-        self._connection = http.client.HTTPConnection(address, port or tpu.port, timeout=20)
+        self._connection = http.client.HTTPConnection(ADDRESS, port or tpu.port, timeout=20)
         self._connection.request("POST", "/v1/chat/completions", json.dumps({"model": "spec-a", "stream": True}))
         self._response = self._connection.getresponse()
         self.thread = threading.Thread(target=self._read, daemon=True)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import io
 import json
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from containers.supervisor.gemma4_supervisor.log import Log
 from containers.supervisor.gemma4_supervisor.machine_status import MachineStatus
+from tests.fakes.gateway import until
 
 
 class TestTheStatus:
@@ -40,14 +39,6 @@ class TestTheStatus:
         assert "It starts again." in (tmp_path / "status.json").read_text()
 
 
-def until(holds: Callable[[], bool], seconds: float = 10) -> bool:
-    """Wait until `holds`, or for `seconds`, and return the last answer."""
-    end = time.monotonic() + seconds
-    while not holds() and time.monotonic() < end:
-        time.sleep(0.005)
-    return holds()
-
-
 class TestTheStatusFile:
     def test_a_status_file_that_could_not_be_written_is_written_later_though_nothing_changes(
         self, tmp_path: Path
@@ -59,4 +50,4 @@ class TestTheStatusFile:
         status.set(stage="serving")
         assert reported.wait(30)  # the change has gone through: only the file is missing, and nothing else will happen
         blocked.rmdir()
-        assert until(lambda: file.is_file() and json.loads(file.read_text())["stage"] == "serving")
+        until(lambda: file.is_file() and json.loads(file.read_text())["stage"] == "serving")

@@ -15,7 +15,7 @@ from containers.supervisor.gemma4_supervisor.machine_status import MachineStatus
 from containers.supervisor.gemma4_supervisor.readiness_server import Readiness
 from containers.supervisor.gemma4_supervisor.supervisor_settings import SupervisorSettings
 from infra.planning.gateway.members import READY_PORT
-from tests.fakes.tpu_machine import MEMBER, NAME, TpuMachine
+from tests.fakes.tpu_machine import ADDRESS, MEMBER, NAME, TpuMachine
 
 
 @pytest.fixture
@@ -157,7 +157,7 @@ class TestAMachine:
         assert not serving.said("serving")[1:]
 
     def test_a_machine_whose_port_is_taken_says_so_until_it_gets_it(self, tpu: TpuMachine) -> None:
-        with socket.create_server(("127.0.0.1", tpu.ready_port)):
+        with socket.create_server((ADDRESS, tpu.ready_port)):
             tpu.want("spec-a")
             tpu.start()
             tpu.until_trouble("ready", str(tpu.ready_port))
@@ -166,7 +166,7 @@ class TestAMachine:
         assert "ready" not in tpu.errors
 
     def test_a_machine_answers_while_other_callers_say_nothing(self, serving: TpuMachine) -> None:
-        silent = [socket.create_connection(("127.0.0.1", serving.ready_port)) for _ in range(100)]
+        silent = [socket.create_connection((ADDRESS, serving.ready_port)) for _ in range(100)]
         assert serving.is_ready
         for connection in silent:
             connection.close()

@@ -234,6 +234,7 @@ class TestAServerThatHangs:
         hung = tpu.container
         hung.behaviour, begin = behaviour, len(hung.requests)
         tpu.until_trouble("serving", "It goes on taking requests")
+        tpu.until(lambda: "run spec-a" in tpu.machine.actions, "a new container")
         tpu.until_serving("spec-a")
         assert tpu.machine.actions[:2] == ["stop", "run spec-a"]
         assert "generated nothing for" in json.dumps(tpu.said("trouble"))
