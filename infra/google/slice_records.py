@@ -88,6 +88,11 @@ def remove_slice(zone: TpuZone, found: QueuedResource, progress: Callable[[str],
     )
 
 
+def delete_command(found: QueuedResource, project: str) -> str:
+    """Return the command that deletes a queued resource together with its machine."""
+    return f"gcloud compute tpus queued-resources delete {found.id} --zone {found.zone} --project {project} --force"
+
+
 def _is_of(found: Mapping[str, str], labels: Mapping[str, str]) -> bool:
     return all(found.get(key) == labels.get(key) for key in IDENTITY_LABELS)
 

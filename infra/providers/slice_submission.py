@@ -12,7 +12,7 @@ from typing import Any, Self
 from infra.errors import GoogleError
 from infra.google.api_errors import is_ambiguous
 from infra.google.logs import MACHINE_LOG, LogSource
-from infra.google.slice_records import IDENTITY_LABELS, TICKET, Ticket, is_expired, remove_slice
+from infra.google.slice_records import IDENTITY_LABELS, TICKET, Ticket, delete_command, is_expired, remove_slice
 from infra.google.tpu_types import (
     Operation,
     Provisioning,
@@ -161,15 +161,11 @@ def wait_for_first(zone: TpuZone, queued_id: str, progress: Progress) -> None:
         _WAITING.release()
 
 
-def _delete_command(found: QueuedResource, project: str) -> str:
-    return f"gcloud compute tpus queued-resources delete {found.id} --zone {found.zone} --project {project} --force"
-
-
 def _another(found: QueuedResource, project: str) -> str:
     return (
         f"{found.id} in {found.zone} is another machine of this slice ({found.state.value}). If Pulumi still has to delete it, "
         "it goes when a `pulumi up` has succeeded. If it is still there then, no state knows it, and somebody pays for it: "
-        f"{_delete_command(found, project)}"
+        f"{delete_command(found, project)}"
     )
 
 
@@ -178,7 +174,7 @@ def _both_taken(others: tuple[QueuedResource, ...], project: str) -> GoogleError
     return GoogleError(
         f"{names} in {others[0].zone} are both machines of this slice, so there is no name for a third one, and none was asked "
         "for. Let a plain `pulumi up` finish what was begun; one that no state knows any more can be deleted: "
-        f"{_delete_command(others[0], project)}",
+        f"{delete_command(others[0], project)}",
         status=409,
         reason="TAKEN",
     )
@@ -189,7 +185,7 @@ def _foreign(found: QueuedResource, project: str) -> GoogleError:
     return GoogleError(
         f"A queued resource {found.id} exists in {found.zone} and is not this stack's (its labels say "
         f"{', '.join(labels) or 'nothing of gemma4'}), so it was left alone and none was created. Rename the stack or the "
-        f"slice (tpu.slices), or delete it if nobody needs it: {_delete_command(found, project)}",
+        f"slice (tpu.slices), or delete it if nobody needs it: {delete_command(found, project)}",
         status=409,
         reason="FOREIGN",
     )

@@ -287,6 +287,40 @@ class TestSlices:
         assert [one["follows"] for one in answer.data["slices"]] == ["", "blue-a", ""]
         assert answer.data["next"] == "blue-b: it waits for capacity, to follow blue-a, which serves on"
 
+    def test_that_no_state_knows_are_orphans_with_their_price_and_the_command_that_deletes_them(
+        self, v6e4: OperatedStack, gemma4: Command
+    ) -> None:
+        for name, ticket in (("blue-a", "one"), ("blue-b", "lost"), ("green-a", "two")):
+            grant(v6e4, name, ticket=ticket)
+            if ticket != "lost":
+                hold(v6e4, name, ticket)
+        answer = gemma4("status", "v6e4", "--json")
+        assert (answer.code, answer.data["orphans"]) == (0, [])  # all of them are young: an `up` may be at work
+        for record in v6e4.google.tpu.resources.values():
+            record["createTime"] = moment(time.time() - 600)
+        answer = gemma4("status", "v6e4", "--json")
+        assert (answer.code, answer.data["summary"]) == (0, "v6e4 serves as planned with 2 slices")
+        assert [one["host"] for one in answer.data["slices"] if one["orphan"]] == ["blue-b"]
+        assert [one["follows"] for one in answer.data["slices"]] == ["", "", ""]
+        (one,) = answer.data["orphans"]
+        assert (one["id"], one["why"]) == (v6e4.plan.names.member("blue-b"), "paid, and in no state")
+        assert one["usdPerHour"] == pytest.approx(v6e4.plan.cost.usd_per_hour)
+        assert f"queued-resources delete {one['id']} --zone us-east5-a --project demo-project --force" in one["next"]
+        shown = " ".join(gemma4("status", "v6e4").out.split())
+        assert "ACTIVE: paid, and in no state; $" in shown
+        assert "it is an orphan, which no state knows" in shown
+
+    def test_of_a_state_that_cannot_be_read_are_not_called_orphans(
+        self, v6e4: OperatedStack, gemma4: Command, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name in ("blue-a", "green-a"):
+            grant(v6e4, name, ticket="one")
+        for record in v6e4.google.tpu.resources.values():
+            record["createTime"] = moment(time.time() - 600)
+        monkeypatch.setenv("PATH", "/nowhere")
+        answer = gemma4("status", "v6e4", "--json")
+        assert (answer.code, answer.data["serving"], answer.data["orphans"]) == (0, True, [])
+
     def test_of_which_one_waits_do_not_serve_as_planned(self, v6e4: OperatedStack, gemma4: Command) -> None:
         grant(v6e4, "blue-a")
         queue(v6e4, "green-a")
@@ -356,17 +390,25 @@ def node_name(stack: OperatedStack, name: str) -> str:
     return found
 
 
-def queue(stack: OperatedStack, name: str) -> str:
+def hold(stack: OperatedStack, name: str, ticket: str) -> None:
+    """Let the state hold the request for a slice."""
+    labels = {"slice": name.partition("-")[0]}
+    kind = "pulumi-python:dynamic/gemma4:TpuQueuedResource"
+    stack.checks.append({"type": kind, "urn": f"urn:{name}", "outputs": {"labels": labels, "ticket": ticket}})
+    stack.save()
+
+
+def queue(stack: OperatedStack, name: str, ticket: str = "") -> str:
     """Ask for a slice as the program would; return the full name of its queued resource."""
-    labels = {**stack.plan.labels, "slice": name.partition("-")[0]}
+    labels = {**stack.plan.labels, "slice": name.partition("-")[0]} | ({"ticket": ticket} if ticket else {})
     full = queue_slice(session(stack.google), stack.plan.names.member(name), labels=labels)
     stack.google.tpu.advance(full, to="WAITING_FOR_RESOURCES")
     return full
 
 
-def grant(stack: OperatedStack, name: str, **more: Any) -> None:
+def grant(stack: OperatedStack, name: str, *, ticket: str = "", **more: Any) -> None:
     """Let a slice come up and its supervisor report that it serves what is planned."""
-    stack.google.tpu.advance(queue(stack, name), to="ACTIVE")
+    stack.google.tpu.advance(queue(stack, name, ticket), to="ACTIVE")
     said = {"stage": "serving", "running": stack.plan.command.spec_hash, "at": moment(time.time() - 20)} | more
     stack.google.tpu.set_guest_attributes(stack.plan.names.member(name), {"gemma4/status": json.dumps(said)})
     route_to_machine(stack.google, stack.plan.names, name)

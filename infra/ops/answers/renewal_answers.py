@@ -19,6 +19,9 @@ class MachineTermRow(Data):
         description="`waits` in a queue; `starts`: is there and does not serve as planned; `serves`; `over`: has ended, or is "
         "about to; `missing`: not asked for"
     )
+    orphan: bool = Field(
+        description="the stack's state does not know it: it is paid for, and nothing renews or deletes it"
+    )
     ends_at: str = Field(description="moment of its end; empty where nothing ends it")
 
 

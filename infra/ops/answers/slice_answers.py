@@ -58,6 +58,9 @@ class SliceRow(Data):
     unrouted: str = Field(
         description="why the gateway sends it nothing though it serves; empty where it does, or where that is not known"
     )
+    orphan: bool = Field(
+        description="the stack's state does not know it, so no `pulumi up` goes on with it; false where that was not asked"
+    )
     serving: bool = Field(
         description="granted, owned, ready, healthy, heard from, serving what is planned, and sent requests"
     )
@@ -65,12 +68,15 @@ class SliceRow(Data):
 
 
 class OrphanRow(Data):
-    """A queued resource with the stack's labels that is not one of its slices."""
+    """A queued resource with the stack's labels that is not one of its slices, or that its state does not know."""
 
-    id: str = Field(description="carries the stack's labels, but is not one of its slices")
+    id: str = Field(description="carries the stack's labels, but no `pulumi up` goes on with it")
     zone: str = Field(description="where it was found")
     queue: str = Field(description="state of the queued resource")
     why: str = Field(description="why it should be looked at")
+    usd_per_hour: Number | None = Field(
+        description="what it costs while it has a machine, at list price; null where that is not known"
+    )
     next: str = Field(description="what to do")
 
 

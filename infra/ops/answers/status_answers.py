@@ -64,6 +64,9 @@ class SliceNowRow(Data):
     unrouted: str = Field(
         description="why the gateway sends it nothing though it serves; empty where it does, or where that is not known"
     )
+    orphan: bool = Field(
+        description="the stack's state does not know it, so no `pulumi up` goes on with it, and it counts as not serving"
+    )
     late: bool = Field(description="its machine came after the last `pulumi up` had ended, and serves by itself")
     age_s: Number | None = Field(description="since the machine came")
     ends_at: str = Field(description="moment when it ends; empty where it does not")

@@ -7,7 +7,7 @@ deletes the old one last (infra/components/ says how). What is under way is fini
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.console import RenderableType
@@ -78,12 +78,13 @@ def _answer(root: Path, planned: Planned, before_s: float | None, *, yes: bool) 
     _check_length(plan, lead, before_s)
     session = stack_session(planned.file)
     session.gcp.required_project()
+    state = read_state(root, plan.stack)  # first: what is asked for meanwhile is young, and not taken for an orphan
+    requests = state.requests
     with waiting(f"asking Google until when {plan.stack} runs"):
-        terms = [*operations_of(plan).terms(session, plan)]
-    requests = read_state(root, plan.stack).requests
+        terms = [*operations_of(plan).terms(session, plan, state.tickets)]
     unfinished = [one.name for one in requests if one.leaving]
     decision = decide(terms, lead, session.clock(), before_s=before_s, unfinished=unfinished)
-    commands = _commands(plan, decision, requests)
+    commands = _commands(plan, decision, requests, [one for one in terms if one.orphan])
     if yes and commands:
         run_pulumi(commands, root)
     return RenewalAnswer(
@@ -140,18 +141,29 @@ def _check_length(plan: Plan, lead: RenewalLead, before_s: float | None) -> None
     raise RefusedError([Fault(key, fact, consequence, f"Write at least {longest}, or say --before.")])
 
 
-def _commands(plan: Plan, decision: RenewalDecision, requests: tuple[RequestRecord, ...]) -> list[Words]:
-    """Return what to run. Raises Gemma4Error where the state does not hold what is to be replaced."""
+def _commands(
+    plan: Plan, decision: RenewalDecision, requests: Sequence[RequestRecord], orphans: Sequence[MachineTerm]
+) -> list[Words]:
+    """Return what to run. Raises Gemma4Error where the state does not hold what runs, and where an orphan has the name that the
+    next machine needs."""
     if decision.action == "nothing":
         return []
-    up = ["pulumi", "up", "--stack", plan.stack, "--yes"]
+    up, urns = (
+        ["pulumi", "up", "--stack", plan.stack, "--yes"],
+        {one.name: one.urn for one in requests if not one.leaving},
+    )
+    running = decision.names if decision.action == "renew" else {one.name for one in orphans} & {*decision.names}
+    if lost := [name for name in running if name not in urns]:
+        raise Gemma4Error(
+            f"the state of {plan.stack} does not hold {', '.join(lost)}, which runs; pulumi up -s {plan.stack} asks for "
+            f"another beside it, and gemma4 status {plan.stack} has the command that deletes what no state knows"
+        )
     if decision.action != "renew":
         return [up]
-    urns = {one.name: one.urn for one in requests if not one.leaving}
-    if lost := [name for name in decision.names if name not in urns]:
+    if taken := [one.host for one in orphans if one.name in decision.names and one.phase != "waits"]:
         raise Gemma4Error(
-            f"the state of {plan.stack} does not hold {', '.join(lost)}, which runs; bring it up to date with: "
-            f"pulumi up -s {plan.stack}"
+            f"{', '.join(taken)} stands where the next machine would, and the state of {plan.stack} does not know it, so it "
+            f"cannot be renewed; delete it first: gemma4 status {plan.stack} has the command"
         )
     return [[*up, "--skip-preview", *(word for name in decision.names for word in ("--replace", urns[name]))]]
 
@@ -177,13 +189,15 @@ def _quotas(plan: Plan) -> Iterator[str]:
 
 def _row(one: MachineTerm) -> MachineTermRow:
     ends_at = "" if one.ends_at is None else moment(one.ends_at)
-    return MachineTermRow(name=one.name, host=one.host, phase=one.phase, ends_at=ends_at)
+    return MachineTermRow(name=one.name, host=one.host, phase=one.phase, orphan=one.orphan, ends_at=ends_at)
 
 
 def _lines(answer: RenewalAnswer) -> Iterator[RenderableType]:
     yield answer.summary
     for one in answer.machines:
         yield f"· {one.host} {_PHASES[one.phase]}{f', ends {read_moment(one.ends_at)}' if one.ends_at else ''}"
+        if one.orphan:
+            yield f"  No state knows it, and nothing renews or deletes it: see gemma4 status {answer.stack}"
     if answer.queue_s is None or answer.start_s is None or answer.margin_s is None or not answer.machines:
         return
     parts = f"{read_duration(answer.queue_s)} in the queue, {read_duration(answer.start_s)} to start"

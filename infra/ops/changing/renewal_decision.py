@@ -5,6 +5,8 @@ soon after it. Only where that is too late already are several renewed at once, 
 
 One that has ended, or waits for its first capacity, may do so for days: the others are renewed meanwhile, by the same
 `pulumi up` that goes on asking for it. Only a renewal that is under way is finished before another begins.
+
+One that no state knows is left out of account: no `pulumi up` goes on with it, and its name has to be served without it.
 """
 
 from __future__ import annotations
@@ -59,4 +61,4 @@ def decide(
 
 
 def _lives(one: MachineTerm) -> bool:
-    return one.phase not in ("over", "missing")
+    return not one.orphan and one.phase not in ("over", "missing")

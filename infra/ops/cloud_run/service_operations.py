@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from infra.errors import GoogleError
 from infra.google.session import GoogleSession
@@ -19,7 +19,7 @@ from infra.planning.units import counted
 class ServiceOperations(PlatformOperations):
     """Questions about one GPU service."""
 
-    def look(self, session: GoogleSession, plan: Plan) -> RunningNow:
+    def look(self, session: GoogleSession, plan: Plan, tickets: Set[str] | None = None) -> RunningNow:
         gaps: list[str] = []
         try:
             row = read_service(session, plan.names.prefix, plan.region, gaps)

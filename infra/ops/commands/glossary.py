@@ -53,8 +53,8 @@ GLOSSARY = {
     "mended in the version that serves is not known. `gemma4 plan g4x2 --full` lists them under Faults.",
     "origin": "Where the value of a setting comes from: default, recipe, profile, stack file or command line. `gemma4 plan l4 "
     "--json` lists them under origins.",
-    "orphan": "A slice that carries the stack's labels, and is paid for, though the stack file no longer names it. `gemma4 tpu "
-    "status` lists orphans with the command that gives each one back.",
+    "orphan": "A slice that carries the stack's labels, and is paid for, though the stack file no longer names it, or the "
+    "stack's state does not know it. `gemma4 status` lists orphans with the command that gives each one back.",
     "pin": "To fix an image to its digest, or weights to a commit, so that the same plan deploys the same thing tomorrow. See "
     "images.requirePinned, and: gemma4 pin",
     "plan": "All that can be decided about a stack without the cloud: memory, capacity, speed, start, price, quotas, the "

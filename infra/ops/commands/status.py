@@ -96,7 +96,7 @@ def _of_stack(stack: str) -> tuple[Status, RunningNow, Planned]:
         gaps.append(str(error))
     session = stack_session(planned.file)
     with waiting(f"asking Google what runs of {stack}"):
-        now = _now(session, plan)
+        now = _now(session, plan, state)
         cost = _cost_since(session, plan, state) if state and now.serving is not None else None
     gaps += now.gaps
     slices = [_dated(one, session.clock(), state) for one in now.slices]
@@ -134,10 +134,10 @@ def _dated(one: SliceNowRow, now: float, state: StackState | None) -> SliceNowRo
     return one.model_copy(update={"late": late})
 
 
-def _now(session: GoogleSession, plan: Plan) -> RunningNow:
+def _now(session: GoogleSession, plan: Plan, state: StackState | None) -> RunningNow:
     try:
         session.gcp.required_project()
-        return operations_of(plan).look(session, plan)
+        return operations_of(plan).look(session, plan, state.tickets if state else None)
     except Gemma4Error as error:
         return RunningNow(None, "is not known to serve: nothing could be asked", gaps=(str(error),))
 

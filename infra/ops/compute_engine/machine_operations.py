@@ -3,7 +3,7 @@ long they have run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
 from infra.errors import GoogleError
 from infra.google.session import GoogleSession
@@ -26,7 +26,7 @@ from infra.planning.units import counted
 class MachineOperations(PlatformOperations):
     """Questions about machines and their gateway."""
 
-    def look(self, session: GoogleSession, plan: Plan) -> RunningNow:
+    def look(self, session: GoogleSession, plan: Plan, tickets: Set[str] | None = None) -> RunningNow:
         gaps: list[str] = []
         try:
             addresses = member_addresses(session, plan)

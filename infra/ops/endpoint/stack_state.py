@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,6 +64,8 @@ class RequestRecord:
     """What `pulumi up --replace` takes."""
     leaving: bool
     """A younger one has taken its place, and it was not deleted yet."""
+    ticket: str
+    """What the request for the machine carries as a label; empty where the state does not say."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,11 @@ class StackState:
     """One of each machine."""
     requests: tuple[RequestRecord, ...] = ()
     """One of each machine that Google ends; while one is renewed two."""
+
+    @property
+    def tickets(self) -> Set[str]:
+        """By which the state knows its requests."""
+        return {one.ticket for one in self.requests}
 
 
 def read_state(root: Path, stack: str) -> StackState:
@@ -128,10 +135,15 @@ def state_in(exported: Mapping[str, Any]) -> StackState:
         if _SPEC in resource.get("type", "") and (held := resource.get("outputs") or {}).get("metadata")
     )
     requests = tuple(
-        RequestRecord(str(labels.get("slice") or ""), resource["urn"], bool(resource.get("delete")))
+        RequestRecord(
+            str((held.get("labels") or {}).get("slice") or ""),
+            resource["urn"],
+            bool(resource.get("delete")),
+            str(held.get("ticket") or ""),
+        )
         for resource in resources
         if resource.get("type", "").endswith(_REQUESTS)
-        for labels in [{**(resource.get("inputs") or {}), **(resource.get("outputs") or {})}.get("labels") or {}]
+        for held in [{**(resource.get("inputs") or {}), **(resource.get("outputs") or {})}]
     )
     outputs = next((one.get("outputs") or {} for one in resources if one.get("type") == _STACK), {})
     return StackState(outputs, checks, str((deployment.get("manifest") or {}).get("time") or ""), specs, requests)

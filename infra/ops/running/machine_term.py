@@ -20,3 +20,5 @@ class MachineTerm:
     """waits: in a queue; starts: paid for, and not serving yet; over: ended, or about to be; missing: nobody asked for it."""
     ends_at: float | None = None
     """Seconds since 1970; None where nothing ends it, or it does not exist."""
+    orphan: bool = False
+    """The stack's state does not know it, so no `pulumi up` goes on with it."""

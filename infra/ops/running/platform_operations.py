@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 
 from infra.errors import Gemma4Error
 from infra.google.session import GoogleSession
@@ -20,14 +20,15 @@ class PlatformOperations(ABC):
     """Questions to Google about a stack that is deployed. None of them starts a server."""
 
     @abstractmethod
-    def look(self, session: GoogleSession, plan: Plan) -> RunningNow:
-        """Return what runs now. What cannot be asked is a gap, never an error."""
+    def look(self, session: GoogleSession, plan: Plan, tickets: Set[str] | None = None) -> RunningNow:
+        """Return what runs now. What cannot be asked is a gap, never an error. `tickets`: by which the stack's state knows its
+        requests; None where it was not read."""
 
     @abstractmethod
     def usage(self, session: GoogleSession, plan: Plan, *, since: float, until: float) -> Iterator[Usage]:
         """Yield for how long each part that is paid by its running time ran between two moments, in seconds since 1970."""
 
-    def terms(self, session: GoogleSession, plan: Plan) -> Iterable[MachineTerm]:
+    def terms(self, session: GoogleSession, plan: Plan, tickets: Set[str] | None = None) -> Iterable[MachineTerm]:
         """Return every machine that Google ends or may end, those that were not asked for included. Raises Gemma4Error."""
         raise Gemma4Error(
             f"nothing here renews machines {plan.platform.where} yet; `gemma4 status {plan.stack}` looks at them."

@@ -26,11 +26,6 @@ def find_ended_requests(session: GoogleSession) -> EndedRequests:
     return EndedRequests(tuple(one for one in found if one.state.ended), gaps)
 
 
-def is_owned(queued: QueuedResource, stack: str | None = None) -> bool:
-    """Return True if the labels say that this program made the queued resource for `stack`, or for any stack."""
-    return queued.labels.get("app") == "gemma4" and stack in (None, queued.labels.get("stack"))
-
-
 def delete_ended_request(session: GoogleSession, ended: QueuedResource) -> None:
     """Delete an ended request and wait until it is gone. One that is no longer ended, or was made anew, stays.
 

@@ -57,6 +57,8 @@ def _queue_fault(seen: SliceStatus) -> str:
         return "no request is queued: pulumi up makes one"
     if not seen.owned:
         return f"{seen.id} is foreign, by its labels: pulumi up leaves it alone; rename the slice or the stack"
+    if seen.orphan:
+        return "it is an orphan, which no state knows and no pulumi up goes on with: see what is said of orphans"
     state = QueueState(seen.queue)
     if state.ended:
         return "it has ended and holds quota: pulumi up replaces it, gemma4 tpu ended --delete only removes it"

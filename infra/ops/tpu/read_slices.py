@@ -3,7 +3,7 @@ lost it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from infra.google.session import GoogleSession
@@ -15,6 +15,7 @@ from infra.ops.running.member_addresses import MemberAddresses
 from infra.ops.running.supervised_machine import why_unrouted
 from infra.ops.running.supervisor_report import NAMESPACE, SERVING, age_s, hear
 from infra.ops.tpu.next_step import with_next_step
+from infra.ops.tpu.request_owner import is_in_no_state
 from infra.ops.tpu.slice_status import SliceStatus
 from infra.planning.plan import Plan
 from infra.planning.platforms.tpu.slices import SlicesPlan
@@ -22,16 +23,24 @@ from infra.planning.units import read_duration
 
 
 def slice_statuses(
-    session: GoogleSession, plan: Plan, slices: SlicesPlan, addresses: MemberAddresses | None = None
+    session: GoogleSession,
+    plan: Plan,
+    slices: SlicesPlan,
+    addresses: MemberAddresses | None = None,
+    tickets: Set[str] | None = None,
 ) -> list[SliceStatus]:
     """Return the status of each planned slice, in the order of `tpu.slices`; of one that is being renewed both, the older one
-    first. With `addresses` one that serves and that the gateway does not find does not count as serving. Raises GoogleError."""
+    first. With `addresses` one that serves and that the gateway does not find does not count as serving, and with `tickets`,
+    those in the stack's state, one that has another. Raises GoogleError."""
     zone = TpuZone(session, slices.zone)
     found: list[SliceStatus] = []
     for name in slices.names:
         there = filter(None, (zone.get(one) for one in slice_ids(plan, name)))
         in_order = sorted(there, key=lambda one: one.create_time)
-        seen = [_read_slice(zone, plan, slices, name, one) for one in in_order]
+        seen = [
+            replace(_read_slice(zone, plan, slices, name, one), orphan=is_in_no_state(one, tickets, session.clock()))
+            for one in in_order
+        ]
         in_turns = _in_turns(seen or [_missing(plan, name)])
         found += [with_next_step(replace(one, unrouted=_unrouted(one, addresses)), plan) for one in in_turns]
     return found
@@ -54,7 +63,11 @@ def _unrouted(one: SliceStatus, addresses: MemberAddresses | None) -> str:
 
 def _in_turns(seen: Sequence[SliceStatus]) -> list[SliceStatus]:
     """Return the slices of one name, the oldest first, each with what is before and after it."""
-    living = [one for one in seen if one.owned and not QueueState(one.queue).over] if len(seen) > 1 else []
+    living = (
+        [one for one in seen if one.owned and not one.orphan and not QueueState(one.queue).over]
+        if len(seen) > 1
+        else []
+    )
     if len(living) < 2:
         return [*seen]
     oldest, newest = living[0], living[-1]

@@ -4,7 +4,7 @@ have run."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
 from infra.catalog import catalog
 from infra.errors import GoogleError
@@ -36,16 +36,16 @@ from infra.planning.units import counted
 class SliceOperations(PlatformOperations):
     """Questions about slices and their gateway."""
 
-    def look(self, session: GoogleSession, plan: Plan) -> RunningNow:
+    def look(self, session: GoogleSession, plan: Plan, tickets: Set[str] | None = None) -> RunningNow:
         slices = _slices(plan)
         gaps: list[str] = []
         try:
             addresses = member_addresses(session, plan)
-            statuses = slice_statuses(session, plan, slices, addresses)
+            statuses = slice_statuses(session, plan, slices, addresses, tickets)
         except GoogleError as error:
             return RunningNow(None, "is not known to serve: the TPU API cannot be asked", gaps=(str(error),))
         gateway, fault = look_at_gateway(session, plan, gaps)
-        orphans = slice_orphans(session, plan, slices)
+        orphans = slice_orphans(session, plan, slices, tickets)
         summary, then = _paused(statuses, plan) or _judged(statuses, fault)
         gateway_lines = service_lines(gateway, session.clock()) if gateway else ()
         lines = [labelled([(f"  {one.host}", machine_line(one, _words(one)))], 11) for one in statuses]
@@ -68,18 +68,19 @@ class SliceOperations(PlatformOperations):
         if copy := copy_usage(session, plan, since=since, until=until):
             yield copy
 
-    def terms(self, session: GoogleSession, plan: Plan) -> Iterator[MachineTerm]:
-        for one in slice_statuses(session, plan, _slices(plan)):
-            yield MachineTerm(one.name, one.host, _phase(one), timestamp_s(one.ends_at))
+    def terms(self, session: GoogleSession, plan: Plan, tickets: Set[str] | None = None) -> Iterator[MachineTerm]:
+        for one in slice_statuses(session, plan, _slices(plan), tickets=tickets):
+            yield MachineTerm(one.name, one.host, _phase(one), timestamp_s(one.ends_at), one.orphan)
 
 
 OPERATIONS = SliceOperations()
 
 
-def slice_orphans(session: GoogleSession, plan: Plan, slices: SlicesPlan) -> Orphans:
-    """Return the stack's orphans in every zone that is known to have TPUs."""
+def slice_orphans(session: GoogleSession, plan: Plan, slices: SlicesPlan, tickets: Set[str] | None = None) -> Orphans:
+    """Return the stack's orphans in every zone that is known to have TPUs; with `tickets` those that its state, which has
+    these, does not know as well."""
     tpus = [one for one in catalog().accelerators.values() if one.tpu]
-    return find_orphans(session, plan, slices, sorted({zone for one in tpus for zone in one.locations}))
+    return find_orphans(session, plan, slices, sorted({zone for one in tpus for zone in one.locations}), tickets)
 
 
 def _phase(one: SliceStatus) -> Phase:
@@ -144,6 +145,7 @@ def _row(one: SliceStatus) -> SliceNowRow:
         stage=one.supervisor.stage,
         running=one.supervisor.running,
         unrouted=one.unrouted,
+        orphan=one.orphan,
         late=False,
         age_s=one.age_s,
         ends_at=one.ends_at,

@@ -48,6 +48,8 @@ class SliceStatus:
     """How the terms that were granted differ from the file."""
     unrouted: str = ""
     """Why the gateway sends it nothing though it serves, as the end of a sentence; empty where it does or nobody knows."""
+    orphan: bool = False
+    """The stack's state does not know it; False where that was not asked."""
     serving: bool = False
     """The slice is granted, owned, ready, healthy, heard from, serves the planned specification, and is sent requests."""
     next: str = ""

@@ -10,7 +10,7 @@ from infra.google.times import read_moment
 from infra.ops.tpu.orphans import Orphans
 from infra.ops.tpu.slice_status import SliceStatus
 from infra.planning.report.tables import labelled
-from infra.planning.units import read_duration
+from infra.planning.units import read_duration, read_usd
 
 
 def status_lines(one: SliceStatus) -> Iterator[RenderableType]:
@@ -34,7 +34,8 @@ def orphan_lines(orphans: Orphans) -> Iterator[RenderableType]:
     """Yield the lines of all orphans, and of the zones that could not be asked for them."""
     for one in orphans.found:
         yield f"{one.id} in {one.zone}"
-        yield _line("queue", f"{one.queue}: {one.why}")
+        price = "" if one.usd_per_hour is None else f"; {read_usd(one.usd_per_hour)} an hour"
+        yield _line("queue", f"{one.queue}: {one.why}{price}")
         yield _line("next", one.next)
     yield from (f"Not asked: {gap}" for gap in orphans.gaps)
 

@@ -13,8 +13,9 @@ from infra.ops.google_access import google_session
 from infra.ops.plan_inputs import plan_stack, project_root
 from infra.ops.running.member_addresses import member_addresses
 from infra.ops.terminal.json_output import camel, print_json
-from infra.ops.tpu.ended_requests import EndedRequests, delete_ended_request, find_ended_requests, is_owned
+from infra.ops.tpu.ended_requests import EndedRequests, delete_ended_request, find_ended_requests
 from infra.ops.tpu.read_slices import slice_statuses
+from infra.ops.tpu.request_owner import is_of_program
 from infra.ops.tpu.slice_operations import not_serving, slice_orphans
 from infra.ops.tpu.status_lines import orphan_lines, status_lines
 from infra.planning.plan import Plan
@@ -101,7 +102,7 @@ def _look_for_ended(stack: str | None, *, delete: bool, everybody: bool) -> _Loo
     failed: dict[str, str] = {}
     done: dict[tuple[str, str], str] = {}
     for one in ended.found if delete else ():
-        if everybody or is_owned(one, stack):
+        if everybody or is_of_program(one, stack):
             try:
                 delete_ended_request(session, one)
                 done[one.zone, one.id] = "deleted"
@@ -122,7 +123,7 @@ def _print_ended(
     columns += [Column("chips", figures=True), Column("why", folds=True), Column("done")]
     rows = []
     for one in ended.found:
-        stack = one.labels.get("stack", "") if is_owned(one) else "foreign"
+        stack = one.labels.get("stack", "") if is_of_program(one) else "foreign"
         result = done.get((one.zone, one.id), "")
         rows.append((one.id, one.zone, one.state.value, stack, f"{chips_of(one):,}", one.error, result))
     show(FittedTable(columns, rows), *failed.values(), *gaps, *filter(None, [hint]))
@@ -137,7 +138,7 @@ def _as_ended_answer(
             "zone": one.zone,
             "state": one.state.value,
             "error": one.error,
-            "owned": is_owned(one),
+            "owned": is_of_program(one),
             "chips": chips_of(one),
             "created": one.create_time,
             "done": done.get((one.zone, one.id), ""),

@@ -60,26 +60,30 @@ def asked(stack: OperatedStack) -> list[str]:
     return (stack.folder / "asked").read_text().splitlines()
 
 
-def serve(stack: OperatedStack, host: str, *, left_s: float, leaving: bool = False) -> None:
-    """Let a slice serve, and the state hold it."""
-    name = queue(stack, host)
+def serve(
+    stack: OperatedStack, host: str, *, left_s: float, leaving: bool = False, held: bool = True, ticket: str = ""
+) -> None:
+    """Let a slice serve, asked for ten minutes ago, and the state hold it if it is to be `held`."""
+    name = queue(stack, host, ticket)
+    stack.google.tpu.resources[name]["createTime"] = moment(time.time() - 600)
     stack.google.tpu.advance(name, to="ACTIVE")
     node = stack.google.tpu.nodes[name.replace("/queuedResources/", "/nodes/")]
     node["schedulingConfig"] = {"terminationTimestamp": moment(time.time() + left_s)}
     said = {"at": moment(time.time()), "stage": "serving", "running": stack.plan.command.spec_hash, "errors": []}
     stack.google.tpu.set_guest_attributes(f"gemma4-v6e4-{host}", {"gemma4/status": json.dumps(said)})
-    hold(stack, host, leaving=leaving)
+    if held:
+        hold(stack, host, leaving=leaving, ticket=ticket)
 
 
-def queue(stack: OperatedStack, host: str) -> str:
-    labels = {"app": "gemma4", "stack": "v6e4", "slice": host.split("-")[0]}
+def queue(stack: OperatedStack, host: str, ticket: str = "") -> str:
+    labels = {"app": "gemma4", "stack": "v6e4", "slice": host.split("-")[0]} | ({"ticket": ticket} if ticket else {})
     return queue_slice(session(stack.google), f"gemma4-v6e4-{host}", labels=labels)
 
 
-def hold(stack: OperatedStack, host: str, *, leaving: bool = False) -> None:
+def hold(stack: OperatedStack, host: str, *, leaving: bool = False, ticket: str = "") -> None:
     """Let the state hold the request for a slice."""
     name = host.split("-")[0]
-    outputs = {"labels": {"slice": name}, "queued_id": f"gemma4-v6e4-{host}"}
+    outputs = {"labels": {"slice": name}, "queued_id": f"gemma4-v6e4-{host}", "ticket": ticket}
     record = {"type": TYPE.rpartition("$")[2], "urn": urn(name), "outputs": outputs, "delete": leaving}
     stack.checks.append(record)
     stack.save()
@@ -192,6 +196,54 @@ class TestWhatIsUnderWay:
         v6e4.google.tpu.advance(queue(v6e4, "blue-a"), to="SUSPENDED")
         assert renew_answer("v6e4", yes=True).action == "ask again"
         assert asked(v6e4) == ["up --stack v6e4 --yes"]
+
+
+class TestASliceThatNoStateKnows:
+    """As an interrupted renewal leaves one whose state was lost or set back."""
+
+    def test_is_said_and_is_no_renewal_under_way(self, v6e4: OperatedStack, gemma4: Command) -> None:
+        serve(v6e4, "blue-a", left_s=80_000, ticket="one")
+        serve(v6e4, "blue-b", left_s=85_000, ticket="lost", held=False)
+        serve(v6e4, "green-a", left_s=80_000, ticket="two")
+        answer = gemma4("renew", "v6e4", "--yes")
+        assert (answer.code, asked(v6e4)) == (0, [])
+        assert "No state knows it, and nothing renews or deletes it: see gemma4 status v6e4" in answer.out
+        data = gemma4("renew", "v6e4", "--json").data
+        assert data["action"] == "nothing"
+        assert [one["host"] for one in data["machines"] if one["orphan"]] == ["blue-b"]
+
+    def test_is_in_the_way_of_the_next_one(self, v6e4: OperatedStack, gemma4: Command) -> None:
+        """Both turns would be taken, and `pulumi up` fails in the middle."""
+        serve(v6e4, "blue-a", left_s=6000, ticket="one")
+        serve(v6e4, "blue-b", left_s=85_000, ticket="lost", held=False)
+        serve(v6e4, "green-a", left_s=80_000, ticket="two")
+        answer = gemma4("renew", "v6e4", "--yes")
+        assert (answer.code, asked(v6e4)) == (1, [])
+        assert "blue-b stands where the next machine would" in answer.err
+        assert "gemma4 status v6e4 has the command" in answer.err
+
+    def test_that_waits_is_taken_away_by_the_next_one(self, v6e4: OperatedStack) -> None:
+        serve(v6e4, "blue-a", left_s=6000, ticket="one")
+        lost = v6e4.google.tpu.resources[queue(v6e4, "blue-b", "lost")]
+        lost["createTime"] = moment(time.time() - 600)
+        serve(v6e4, "green-a", left_s=80_000, ticket="two")
+        renew_answer("v6e4", yes=True)
+        assert asked(v6e4) == [renewed(["blue"])]
+
+    def test_that_has_just_been_asked_for_may_be_newer_than_the_state(self, v6e4: OperatedStack) -> None:
+        serve(v6e4, "blue-a", left_s=6000, ticket="one")
+        serve(v6e4, "green-a", left_s=80_000, ticket="two")
+        queue(v6e4, "blue-b", "newer")
+        answer = renew_answer("v6e4")
+        assert (answer.action, answer.names) == ("go on", ["blue"])
+        assert not any(one.orphan for one in answer.machines)
+
+    def test_alone_is_not_bought_a_second_time_by_a_schedule(self, v6e4: OperatedStack, gemma4: Command) -> None:
+        serve(v6e4, "blue-a", left_s=80_000, ticket="lost", held=False)
+        serve(v6e4, "green-a", left_s=80_000, ticket="two")
+        answer = gemma4("renew", "v6e4", "--yes")
+        assert (answer.code, asked(v6e4)) == (1, [])
+        assert "the state of v6e4 does not hold blue, which runs" in answer.err
 
 
 class TestRefusals:

@@ -58,6 +58,17 @@ class TestAMachineThatIsBeingReplaced:
         assert decide([term("blue", None, phase="waits")], LEAD, NOW).action == "go on"
 
 
+class TestAMachineThatNoStateKnows:
+    LOST = MachineTerm("blue", "blue-b", "serves", NOW + 90_000, orphan=True)
+
+    def test_hides_no_renewal_that_is_due(self) -> None:
+        assert decide([term("blue", 60), self.LOST], LEAD, NOW).action == "renew"
+        assert decide([term("blue", 90_000), self.LOST], LEAD, NOW).action == "nothing"
+
+    def test_does_not_stand_in_for_one_that_has_ended(self) -> None:
+        assert decide([term("blue", None, phase="over"), self.LOST], LEAD, NOW).action == "ask again"
+
+
 class TestSeveralMachines:
     @pytest.mark.parametrize("phase", ["waits", "over", "missing"])
     def test_are_renewed_while_another_one_has_no_capacity(self, phase: Phase) -> None:
