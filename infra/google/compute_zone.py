@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from infra.errors import GoogleError
-from infra.google.api_errors import ApiCall, error_from_operation, is_ambiguous, is_transient
+from infra.google.api_errors import ApiCall, error_from_operation
 from infra.google.compute_types import ComputeInstance, ComputeOperation, GroupMember
 from infra.google.gcp_settings import Api
+from infra.google.metadata_change import change_metadata
 from infra.google.session import GoogleSession
 from infra.planning.names import region_of
 
 POLL_S = 2.0
-WRITE_ATTEMPTS = 8  # somebody may write an ssh key between reading and writing, but not eight times in a row
 _OPERATION_S = 300.0
 
 
@@ -84,16 +84,11 @@ class ComputeZone:
         """Change some attributes of a machine (None removes one), and leave all others alone.
 
         In its group's configuration too, where one was given: nothing is removed there.
-
-        The API replaces all attributes and takes the fingerprint of those that were read, so this reads, merges and writes,
-        and starts again when somebody else was quicker or an answer was lost. It returns once the machine shows the values.
         """
         if self._group is not None:
             self._group.set_metadata(name, {key: value for key, value in changes.items() if value is not None})
-        refusal: GoogleError | None = None
-        for attempt in range(WRITE_ATTEMPTS):
-            if attempt:
-                self.session.sleep(min(2.0**attempt, 30.0))
+
+        def read() -> ComputeInstance:
             found = self.instance(name)
             if found is None:
                 raise GoogleError(
@@ -101,26 +96,15 @@ class ComputeZone:
                     status=404,
                     reason="NOT_FOUND",
                 )
-            changed = {**found.metadata, **changes}
-            merged = {key: value for key, value in changed.items() if value is not None}
-            if merged == found.metadata:
-                return
+            return found
+
+        def write(found: ComputeInstance, merged: Mapping[str, str]) -> None:
             items = [{"key": key, "value": value} for key, value in sorted(merged.items())]
             body = {"fingerprint": found.fingerprint, "items": items}
-            try:
-                path = f"{self._instances}/{name}/setMetadata"
-                operation = ComputeOperation.of(self.session.post(Api.COMPUTE, path, body))
-                finished(self.session, operation, f"the change of {name}", timeout_s=timeout_s)
-            except GoogleError as error:
-                if error.status not in (409, 412) and not is_ambiguous(error) and not is_transient(error):
-                    raise
-                refusal = error
-        raise GoogleError(
-            f"The metadata of {name} could not be changed in {WRITE_ATTEMPTS} attempts; run the command again. "
-            f"The last answer: {refusal}",
-            status=refusal.status if refusal else 0,
-            reason="CONTENDED",
-        )
+            raw = self.session.post(Api.COMPUTE, f"{self._instances}/{name}/setMetadata", body)
+            finished(self.session, ComputeOperation.of(raw), f"the change of {name}", timeout_s=timeout_s)
+
+        change_metadata(self.session, changes, read=read, write=write, whose=name)
 
     def guest_attributes(self, name: str, namespace: str) -> Mapping[str, str]:
         """Return what a machine has published below a namespace, by key; empty where it has published nothing."""

@@ -58,7 +58,7 @@ class LogSource:
 
     def attribute(self, project: str, stack: str, name: str) -> str:
         """Return the attribute `MACHINE_LOG` of a machine that has this log, called `name` in the settings of its stack."""
-        return json.dumps({"project_id": project, **self.resource_labels, "stack": stack, "slice": name})
+        return json.dumps({"project_id": project, **self.resource_labels, "stack": stack, "machine": name})
 
     def query(self, since: str = "") -> str:
         """Return the filter in the logging query language; `since` is an RFC 3339 timestamp."""

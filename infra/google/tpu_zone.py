@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from infra.errors import GoogleError
-from infra.google.api_errors import FAILED, ApiCall, error_from_operation, is_ambiguous, is_transient
+from infra.google.api_errors import FAILED, ApiCall, error_from_operation, is_transient
 from infra.google.gcp_settings import Api
+from infra.google.metadata_change import change_metadata
 from infra.google.refusals import RefusalKind
 from infra.google.session import GoogleSession
 from infra.google.tpu_types import Node, Operation, QueuedListing, QueuedResource, QueueState
@@ -20,7 +21,6 @@ from infra.planning.units import read_duration
 
 POLL_S = 5.0
 SLOW_POLL_S = 20.0  # between polls of what may take hours
-PATCH_ATTEMPTS = 8  # another ssh key may be written between reading and writing, but not eight times in a row
 
 _VERBS = {"create": "the creation", "delete": "the deletion"}
 
@@ -184,15 +184,9 @@ class TpuZone:
         return None if found is None else found.metadata
 
     def set_metadata(self, node_id: str, changes: Mapping[str, str | None], *, timeout_s: float = 300) -> Node:
-        """Change some keys of a node's metadata (None removes one) and leave all other keys alone.
+        """Change some keys of a node's metadata (None removes one), leave all other keys alone, and return the node."""
 
-        The API replaces the whole map. So this reads, merges and writes, and starts again when a write was refused as
-        concurrent or its answer was lost. It returns once the node shows the values.
-        """
-        refusal: GoogleError | None = None
-        for attempt in range(PATCH_ATTEMPTS):
-            if attempt:
-                self.session.sleep(min(2.0**attempt, 30.0))
+        def read() -> Node:
             node = self.node(node_id)
             if node is None:
                 raise GoogleError(
@@ -201,24 +195,14 @@ class TpuZone:
                     status=404,
                     reason="NOT_FOUND",
                 )
-            changed = {**node.metadata, **changes}
-            merged = {key: value for key, value in changed.items() if value is not None}
-            if merged == node.metadata:
-                return node
-            try:
-                path = f"{self._parent}/nodes/{node_id}"
-                raw = self.session.patch(Api.TPU, path, {"metadata": merged}, updateMask="metadata")
-                self.wait(Operation.of(raw), timeout_s=timeout_s)
-            except GoogleError as error:
-                if error.status != 409 and not is_ambiguous(error) and not is_transient(error):
-                    raise
-                refusal = error
-        raise GoogleError(
-            f"The metadata of TPU node {node_id} could not be changed in {PATCH_ATTEMPTS} attempts; run the command "
-            f"again. The last answer: {refusal}",
-            status=refusal.status if refusal else 0,
-            reason="CONTENDED",
-        )
+            return node
+
+        def write(_node: Node, merged: Mapping[str, str]) -> None:
+            path = f"{self._parent}/nodes/{node_id}"
+            raw = self.session.patch(Api.TPU, path, {"metadata": merged}, updateMask="metadata")
+            self.wait(Operation.of(raw), timeout_s=timeout_s)
+
+        return change_metadata(self.session, changes, read=read, write=write, whose=f"TPU node {node_id}")
 
     def guest_attributes(self, node_id: str, namespace: str) -> Mapping[str, str]:
         """Return what worker 0 of a node has published below a namespace, by key; empty where it has published nothing."""

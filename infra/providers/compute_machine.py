@@ -71,6 +71,11 @@ class ComputeMachineProvider(Provider):
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
         """Replace for another request; update while there is no machine. New `metadata` alone are a matter of `ServingSpec`."""
         keys = changed(olds, news, _IDENTITY)
+        if keys and olds.get("state") == ACTIVE:
+            warning_on(news.get("urn"))(
+                f"{olds['machine']} is deleted before another machine is made in its place: an outage until that one serves. "
+                "With another name in machine.names in the same change, the new machine serves before this one goes."
+            )
         if keys:
             return DiffResult(changes=True, replaces=keys)
         return DiffResult(changes=olds.get("state") != ACTIVE)
@@ -110,7 +115,7 @@ class ComputeMachineProvider(Provider):
 
 
 def _tell_group(session: GoogleSession, wait: MachineWait, metadata: Mapping[str, str]) -> None:
-    """Let the group make the machine with these attributes: Pulumi makes a member that it replaces with those of the first."""
+    """Let the group make the machine with these attributes: those that it was asked for with may be older."""
     member = wait.managed(session).member(wait.name)
     if member is not None and _lacks(member.metadata, metadata):
         wait.managed(session).set_metadata(wait.name, metadata)

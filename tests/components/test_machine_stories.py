@@ -87,6 +87,10 @@ def move(story: Story) -> None:
 ENDS: dict[str, Any] = {"a pause": pause, "a rename": rename, "another zone": move}
 
 
+def interrupted() -> None:
+    raise KeyboardInterrupt
+
+
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
 class TestAMachineThatEnds:
     def test_finishes_what_it_answers_before_anything_of_it_is_deleted(self, story: Story, end: Any) -> None:
@@ -150,10 +154,6 @@ class TestADestroy:
 
     def test_that_was_interrupted_while_a_machine_drained_goes_on(self, story: Story) -> None:
         story.supervisors.answering.add("blue")
-
-        def interrupted() -> None:
-            raise KeyboardInterrupt
-
         story.clock.at(20, interrupted)
         with pytest.raises(KeyboardInterrupt):
             story.engine.destroy()
@@ -167,10 +167,6 @@ class TestADestroy:
 
     def test_that_was_given_up_lets_the_machine_serve_again(self, story: Story) -> None:
         story.supervisors.answering.add("blue")
-
-        def interrupted() -> None:
-            raise KeyboardInterrupt
-
         story.clock.at(20, interrupted)
         with pytest.raises(KeyboardInterrupt):
             story.engine.destroy()
@@ -178,6 +174,20 @@ class TestADestroy:
         story.up()
         assert "gemma4-drain" not in attributes_of(story.fake)
         assert story.up() == []
+
+
+class TestAMove:
+    def test_that_was_interrupted_and_taken_back_lets_the_machine_serve_again(self, story: Story) -> None:
+        story.supervisors.answering.add("blue")
+        move(story)
+        story.clock.at(3600 + 20, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            story.up()
+        assert attributes_of(story.fake)["gemma4-drain"] == "true"
+        story.stack.zones = [ZONE]
+        assert story.up() == ["update blue-spec"]
+        assert "gemma4-drain" not in attributes_of(story.fake)
+        assert story.machines() == [f"{ZONE} {BLUE}"]
 
 
 class TestAMachineThatIsMadeAnew:
@@ -201,14 +211,37 @@ class TestAMachineThatIsMadeAnew:
         story.fake.compute.repair(BLUE)
         assert attributes_of(story.fake, OTHER_ZONE)["gemma4-spec"] == "three"
 
-    def test_and_waits_for_capacity_starts_with_them_when_it_comes(self, story: Story) -> None:
-        story.stack.spec = "two"
+    def test_and_waits_for_capacity_starts_with_what_is_asked_for_meanwhile(self, story: Story) -> None:
         move(story)
         story.fake.compute.stock = {OTHER_ZONE: 0}
-        with pytest.raises(Exception, match="There is no machine"):
-            story.up()
+        for spec in ("two", "three"):
+            story.stack.spec = spec
+            with pytest.raises(Exception, match="There is no machine"):
+                story.up()
         story.fake.compute.restock(OTHER_ZONE)
-        assert attributes_of(story.fake, OTHER_ZONE)["gemma4-spec"] == "two"
+        assert attributes_of(story.fake, OTHER_ZONE)["gemma4-spec"] == "three"
+        story.supervisors.look()
+        assert story.up() == ["create blue-machine", "update blue-spec"]
+        assert story.up() == []
+
+    def test_behind_a_first_one_that_serves_starts_with_it_as_well(self, story: Story) -> None:
+        story.fake.compute.stock = {ZONE: 0}
+        story.stack.names = ["blue", "green"]
+        story.up()
+        story.stack.spec = "two"
+        story.up()
+        story.fake.compute.restock(ZONE)
+        assert attributes_of(story.fake, ZONE, f"{PREFIX}-green")["gemma4-spec"] == "two"
+
+    def test_under_another_name_and_in_another_zone_serves_before_the_old_one_is_drained(self, story: Story) -> None:
+        rename(story)
+        move(story)
+        done = story.up()
+        assert done.index("create green-spec") < done.index("delete blue-machine")
+        asked = story.asked()
+        assert asked.index("createInstances") < asked.index("setMetadata") < asked.index("deleteInstances")
+        assert "blue drained" in story.supervisors.told
+        assert story.machines() == [f"{OTHER_ZONE} {PREFIX}-green"]
 
     def test_is_not_drained(self, story: Story) -> None:
         move(story)

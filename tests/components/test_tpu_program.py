@@ -399,7 +399,7 @@ class TestSlices:
             assert log == {"kind": "machine", "name": node_id, "location": "us-east5-a"}
             written = json.loads(asked["node"]["metadata"]["gemma4-log"])
             labels = LogSource.machine(log["name"], log["location"]).resource_labels
-            assert written == {"project_id": PROJECT, **labels, "stack": "v6e4", "slice": name}
+            assert written == {"project_id": PROJECT, **labels, "stack": "v6e4", "machine": name}
 
     def test_nothing_is_queued_before_image_weights_and_grants_are_ready(self) -> None:
         ran = shipped("v6e4")

@@ -107,12 +107,16 @@ def test_a_machine_without_stock_keeps_the_gateway_and_serves_by_itself_when_the
     (said,) = failed.errors
     assert "ZONE_RESOURCE_POOL_EXHAUSTED" in said
     assert any("gemma4-g4x2" in name for name in google.run.resources), "the gateway is there before any machine"
+    # What changes while it waits is what it starts with.
+    stack.configure({"gemma4:serving": {"maxModelLen": 4096}})
+    serve(server, google, stack)
+    stack.up(check=False)
     google.compute.restock(ZONE)
-    assert "gemma4-spec" in attributes_of(google)
+    assert server.spec_hash in attributes_of(google)["gemma4-spec"]
     assert stack.up().summary["created"] == 3  # the machine as seen, its specification and its check
 
 
-def test_a_move_drains_the_machine_first_and_the_new_one_starts_with_the_present_specification(
+def test_a_move_drains_the_machine_first_and_with_another_name_it_is_followed_before_it_goes(
     stack: Engine, google: FakeGoogle, server: FakeVllm
 ) -> None:
     supervisors = Supervisors(google)
@@ -122,12 +126,26 @@ def test_a_move_drains_the_machine_first_and_the_new_one_starts_with_the_present
         google.clear()
         stack.configure({"gemma4:machine": {"zones": [OTHER_ZONE]}, "gemma4:serving": {"maxModelLen": 4096}})
         serve(server, google, stack)
+        warned = stack.preview().output
+        assert "an outage until that one serves" in warned
+        assert writes(google) == []
         stack.up()
         told = [path.rsplit("/", 1)[-1] for path in writes(google)]
         drained, deleted, anew = (told.index(one) for one in ("setMetadata", "deleteInstances", "createInstances"))
         assert drained < deleted < anew
         assert supervisors.told == ["blue serving", "blue drained"]
-        assert "patchPerInstanceConfigs" in told[anew:], "the group is told before the machine is waited for"
-        assert server.spec_hash in attributes_of(google, OTHER_ZONE)["gemma4-spec"]
+        (asked,) = google.sent("POST", "createInstances")
+        assert server.spec_hash in asked.body["instances"][0]["preservedState"]["metadata"]["gemma4-spec"]
         assert "gemma4-drain" not in attributes_of(google, OTHER_ZONE)
+
+        # With another name the new machine serves before the old one is drained, and nothing is said of an outage.
+        google.clear()
+        supervisors.told.clear()
+        stack.configure({"gemma4:machine": {"zones": [ZONE], "names": ["green"]}})
+        serve(server, google, stack)
+        assert "an outage until" not in stack.preview().output
+        stack.up()
+        told = [path.rsplit("/", 1)[-1] for path in writes(google)]
+        assert told.index("createInstances") < told.index("setMetadata") < told.index("deleteInstances")
+        assert supervisors.told == ["blue serving", "green serving", "blue drained"]
         assert set(stack.up().summary) == {"unchanged"}

@@ -45,16 +45,14 @@ class GroupProvider(ResourceProvider):
 
 
 class GroupMemberProvider(ResourceProvider):
-    """The configuration of a group's member. `first` are the attributes of its first creation, which Pulumi goes on giving."""
+    """The configuration of a group's member, which the group makes as soon as it can."""
 
     def __init__(self, google: GoogleSession) -> None:
         self.google = google
-        self.first: dict[str, Mapping[str, str]] = {}
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        name = props["name"]
-        add_member(self.google, self.first.setdefault(name, props["metadata"]), name=name)
-        return CreateResult(name, props)
+        add_member(self.google, props["metadata"], name=props["name"])
+        return CreateResult(props["name"], props)
 
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
         return ReadResult(id_, props)

@@ -40,7 +40,7 @@ LOG = {
     "namespace": "gemma4",
     "node_id": "gemma4-v6e4-blue",
     "stack": "v6e4",
-    "slice": "blue",
+    "machine": "blue",
 }
 ADDRESS = "127.0.0.2"
 """The machine's own, which is not the placeholder of its record."""

@@ -34,7 +34,7 @@ ANSWER_S = 10.0
 LAST_S = 3.0
 """Timeout for the last entries of a process that ends."""
 NODE = ("project_id", "location", "namespace", "node_id")
-OWN = ("stack", "slice")
+OWN = ("stack", "machine")
 
 Entry = Mapping[str, Any]
 

@@ -127,8 +127,8 @@ class ManagedMachine(pulumi.ComponentResource):
                 parent=parent,
                 depends_on=list(self._args.ready),
                 delete_before_replace=True,
-                # `Rollout` keeps them up to date, one machine after the other. One that is replaced gets those of its
-                # first creation; what waits for the machine puts that right.
+                # `Rollout` keeps them up to date, one machine after the other; and `ComputeMachine` those of a machine for
+                # which there is no capacity yet.
                 ignore_changes=["preservedState.metadata"],
             ),
         )

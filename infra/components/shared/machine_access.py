@@ -52,5 +52,5 @@ class MachineAccess(pulumi.ComponentResource):
         from_hub = args.plan.settings.weights.from_hub
         token = args.foundation.let_read_token("runtime", account) if from_hub else []
         grants: list[pulumi.Resource] = [pull, log, *token]
-        self.ready = [*grants, args.foundation.settled("slices", [account, *grants])]
+        self.ready = [*grants, args.foundation.settled("machines", [account, *grants])]
         self.register_outputs({})

@@ -82,6 +82,6 @@ def serving_spec(
         "readyTimeoutSeconds": plan.ready_timeout_s,
         "drainSeconds": shutdown_s + STOP_SPARE_S,
     }
-    if plan.settings.tpu.privileged:
+    if plan.server.hosting.privileged:
         spec["privileged"] = True
     return json.dumps(spec, indent=1)

@@ -30,12 +30,9 @@ class Door:
 
 
 @dataclass(frozen=True)
-class MachineNetworkArgs:
-    """`network` holds the VPC and the gateway's subnet. `tag` names the machines' subnet, and marks them for the firewall;
-    `region` and `cidr` are the subnet's."""
+class MachineSubnet:
+    """The machines' own: `tag` names it, and marks them for the firewall."""
 
-    plan: Plan
-    network: Network
     tag: str
     region: str
     cidr: str
@@ -44,6 +41,15 @@ class MachineNetworkArgs:
     iap_ssh: bool = False
     doors: Sequence[Door] = ()
     """Further ones."""
+
+
+@dataclass(frozen=True)
+class MachineNetworkArgs:
+    """`network` holds the VPC and the gateway's subnet."""
+
+    plan: Plan
+    network: Network
+    machines: MachineSubnet
 
 
 class MachineNetwork(pulumi.ComponentResource):
@@ -55,17 +61,18 @@ class MachineNetwork(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: MachineNetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gemma4:components:MachineNetwork", name, {}, opts)
-        self._name, self._plan, self._region = name, args.plan, args.region
+        machines = args.machines
+        self._name, self._plan, self._region = name, args.plan, machines.region
         self._vpc = args.network.network
-        self.tag = args.tag
-        place = SubnetPlace(self.tag, self._region, args.cidr)
+        self.tag = machines.tag
+        place = SubnetPlace(self.tag, self._region, machines.cidr)
         # After the gateway's: a range that cannot change is refused there, before a machine would be given up for it.
         self.subnet, cleanup = subnetwork(self, name, args.plan, self._vpc, place, after=args.network.ready)
         # Network tags of Cloud Run instances do not work in ingress rules: the gateway is known by its range.
         cidr = args.plan.settings.network.subnet_cidr
-        gateway = Door("gateway", "the gateway may call the machines", (cidr,), args.ports)
-        self.ready = [*cleanup, *(self._firewall(door) for door in (gateway, *args.doors))]
-        if args.iap_ssh:
+        gateway = Door("gateway", "the gateway may call the machines", (cidr,), machines.ports)
+        self.ready = [*cleanup, *(self._firewall(door) for door in (gateway, *machines.doors))]
+        if machines.iap_ssh:
             purpose = "ssh to the machines through Identity-Aware Proxy"
             self._firewall(Door("iap-ssh", purpose, IAP_RANGES, (SSH_PORT,)))
         if args.plan.settings.weights.from_hub:

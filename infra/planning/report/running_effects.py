@@ -13,6 +13,7 @@ from infra.planning.report.properties import properties
 from infra.planning.units import Band, read_duration, read_minutes, read_predicted
 
 _SLICE = "pulumi-python:dynamic/gemma4:TpuQueuedResource"
+_GROUP = "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager"
 _PLACE = ("location", "region", "zone", "project")
 _REPLACES: Mapping[str, tuple[str, ...]] = {
     "gcp:cloudrunv2/service:Service": ("name", *_PLACE),
@@ -22,6 +23,7 @@ _REPLACES: Mapping[str, tuple[str, ...]] = {
     "gcp:compute/network:Network": ("name", *_PLACE),
     "gcp:compute/subnetwork:Subnetwork": ("name", "network", *_PLACE),
     "gcp:serviceaccount/account:Account": ("accountId", *_PLACE),
+    _GROUP: ("name", "distributionPolicyZones", *_PLACE),
     _SLICE: (
         "project",
         "zone",
@@ -49,8 +51,8 @@ def effects_on_running(before: Json, after: Json) -> Iterator[str]:
     for (kind, name), row in new.items():
         changed = _changed(old[kind, name], row) if (kind, name) in old else []
         fixed = ", ".join(path for path in changed if path.partition(".")[0] in _REPLACES.get(kind, ()))
-        if fixed and kind == _SLICE:
-            yield _slice_replaced(name, fixed, after)
+        if fixed and kind in (_SLICE, _GROUP):
+            yield (_slice_replaced if kind == _SLICE else _machine_replaced)(name, fixed, after)
         elif fixed:
             sentence = _REPLACED.get(kind, "{name} is replaced: {fixed} cannot change in place.")
             yield sentence.format(name=name, fixed=fixed)
@@ -86,6 +88,16 @@ def _slice_replaced(name: str, fixed: str, after: Json) -> str:
     )
 
 
+def _machine_replaced(name: str, fixed: str, after: Json) -> str:
+    start = _predicted(after, "fromZeroS")
+    lasts = f", {start} after it was had" if start else ""
+    return (
+        f"{name}: the machine is deleted before another one is asked for ({fixed} cannot change in place): an outage until "
+        f"that one serves{lasts}. With another name in machine.names in the same change, the new machine serves before this "
+        "one goes."
+    )
+
+
 def _service_updated(changed: list[str], row: Json, _before: Json, after: Json) -> Iterator[str]:
     if not any(path.startswith("template.") for path in changed):
         yield f"{row['name']} is changed in place, without a new revision."
@@ -103,6 +115,9 @@ def _spec_updated(changed: list[str], row: Json, before: Json, after: Json) -> I
         return
     restart = _predicted(after, "restartS")
     lasts = f", {restart}" if restart else ""
+    if after.get("machines"):
+        yield _servers_restarted(row["name"], lasts, min(map(_servers, (before, after))))
+        return
     alone = min(len((plan.get("slices") or {}).get("names") or ()) for plan in (before, after)) < 2
     inside = (after.get("access") or {}).get("ingress") == "internal"
     meanwhile = (
@@ -113,6 +128,18 @@ def _spec_updated(changed: list[str], row: Json, before: Json, after: Json) -> I
         else "the other slices answer meanwhile"
     )
     yield f"{row['name']}: the server on the slice starts anew in place{lasts}: {meanwhile}."
+
+
+def _servers_restarted(name: str, lasts: str, servers: int) -> str:
+    if servers < 2:
+        return f"{name}: the server on the machine starts anew in place{lasts}: an outage, since no other one answers then."
+    return f"{name}: the machine's servers start anew in place, one after the other{lasts} each: the others answer meanwhile."
+
+
+def _servers(plan: Json) -> int:
+    """Return how many servers the machines of a plan run."""
+    machines = plan.get("machines") or {}
+    return len(machines.get("names") or ()) * len(machines.get("servers") or ())
 
 
 def _copy_updated(changed: list[str], row: Json, _before: Json, after: Json) -> Iterator[str]:
@@ -135,6 +162,7 @@ _DELETED: Mapping[str, str] = {
     "gcp:cloudrunv2/service:Service": "{name} is deleted: its URL answers no more.",
     "gcp:storage/bucket:Bucket": "{name} is deleted with the weights in it.",
     _SLICE: "{name} is deleted: the slice is given back.",
+    _GROUP: "{name} is deleted with its machine.",
 }
 
 

@@ -35,6 +35,8 @@ class Hosting:
     """Servers that share the host: its memory, and one copy of the weights in it."""
     env: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Environment variables that the machine calls for."""
+    privileged: bool = False
+    """Whether the container gets all of the machine instead of its accelerators alone."""
     most_all_reduce: int | None = None
     """The most devices between which vLLM's own all-reduce works; None: vLLM finds out."""
     shutdown_s: int | None = None

@@ -84,7 +84,7 @@ class TestWhatAnOperatorReads:
         found = session(serving.google).post(Api.LOGGING, "entries:list", body)["entries"]
         assert "spec-a serves." in [entry["jsonPayload"]["message"] for entry in found]
         assert {entry["logName"] for entry in found} == {"projects/demo-project/logs/gemma4"}
-        assert [entry["labels"] for entry in found] == [{"stack": "v6e4", "slice": "blue"}] * len(found)
+        assert [entry["labels"] for entry in found] == [{"stack": "v6e4", "machine": "blue"}] * len(found)
 
     def test_the_cloud_log_has_each_line_of_the_server_once_and_none_that_our_own_looks_cause(
         self, serving: TpuMachine

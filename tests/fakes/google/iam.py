@@ -7,7 +7,7 @@ import json
 import re
 from typing import Any, ClassVar
 
-from tests.fakes.google.product import Product, apply_changes, page, required, route
+from tests.fakes.google.product import Product, page, required, route
 from tests.fakes.google.wire import ErrorAnswer, Request, already_exists, not_found, permission_denied
 from tests.fakes.google.world import PROJECT_NUMBER, World
 
@@ -102,10 +102,7 @@ class CustomRoles(Product):
 
     @route("PATCH", "projects/{project}/roles/{role}")
     def patch(self, request: Request, project: str, role: str) -> Any:
-        found = self.known(f"projects/{project}/roles/{role}")
-        apply_changes(found, request)
-        found["etag"] = self.world.etag()
-        return found
+        return self.patched(f"projects/{project}/roles/{role}", request)
 
     @route("DELETE", "projects/{project}/roles/{role}")
     def delete(self, request: Request, project: str, role: str) -> Any:

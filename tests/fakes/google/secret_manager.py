@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from tests.fakes.google.product import Product, apply_changes, page, required, route
+from tests.fakes.google.product import Product, page, required, route
 from tests.fakes.google.wire import ErrorAnswer, Request, already_exists, not_found
 from tests.fakes.google.world import PROJECT_NUMBER, World
 
@@ -41,10 +41,7 @@ class SecretManager(Product):
 
     @route("PATCH", "projects/{project}/secrets/{secret}")
     def patch(self, request: Request, project: str, secret: str) -> Any:
-        found = self.known(f"projects/{project}/secrets/{secret}")
-        apply_changes(found, request)
-        found["etag"] = self.world.etag()
-        return found
+        return self.patched(f"projects/{project}/secrets/{secret}", request)
 
     @route("DELETE", "projects/{project}/secrets/{secret}")
     def delete(self, request: Request, project: str, secret: str) -> Any:

@@ -402,6 +402,22 @@ class TestWhatIsRunning:
         before, after = (with_resources("v6e4", tpu__slices=both, serving__maxModelLen=size) for size in (16384, 8192))
         assert "the other slices answer meanwhile" in "\n".join(compare(before, after).effects)
 
+    def test_a_machine_that_moves_is_an_outage_and_a_name_that_changes_with_it_is_the_way_round(self) -> None:
+        said = self.effects("g4x2", machine__zones=["us-central1-f"])
+        assert (
+            "machine-blue-group: the machine is deleted before another one is asked for (distributionPolicyZones"
+            in said
+        )
+        assert "an outage until that one serves" in said
+        renamed = self.effects("g4x2", machine__zones=["us-central1-f"], machine__names=["green"])
+        assert renamed == "machine-blue-group is deleted with its machine."
+
+    def test_a_flag_is_an_outage_where_one_server_runs_and_none_where_a_machine_has_several(self) -> None:
+        assert "an outage, since no other one answers then" in self.effects("g4x2", serving__maxModelLen=4096)
+        said = self.effects("g4x8", serving__maxModelLen=4096)
+        assert "one after the other" in said
+        assert "the others answer meanwhile" in said
+
     def test_of_another_stack_nothing_is_said(self) -> None:
         assert compare(with_resources("l4"), with_resources("rtx6000")).effects == ()
 
@@ -409,7 +425,7 @@ class TestWhatIsRunning:
         assert _REPLACES["pulumi-python:dynamic/gemma4:TpuQueuedResource"] == tpu_queued_resource._FIXED
 
     def test_every_type_that_is_spoken_of_is_one_that_the_program_registers(self) -> None:
-        registered = {row["type"] for name in ("l4", "v6e4") for row in with_resources(name)["resources"]}
+        registered = {row["type"] for name in ("l4", "v6e4", "g4x2") for row in with_resources(name)["resources"]}
         assert {*_REPLACES, *_REPLACED, *_UPDATED, *_DELETED} <= registered
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 from infra.catalog import Accelerator
 from infra.errors import Fault, Findings
-from infra.planning.names import region_of
+from infra.planning.names import Names, region_of
 from infra.planning.performance.startup import Stage, StartupEstimate, container_stage, engine_stages, machine_stages
 from infra.planning.platforms.base import Draft, Place
 from infra.planning.platforms.behind_gateway import GATEWAY, is_paused
@@ -15,6 +16,7 @@ from infra.planning.platforms.behind_gateway_platform import BehindGatewayPlatfo
 from infra.planning.platforms.tpu.slice_checks import check_zone
 from infra.planning.platforms.tpu.slice_notes import region_note, spot_note, unseen_image_note
 from infra.planning.platforms.tpu.slices import SLICES, SlicesPlan, limits_of, plan_slices
+from infra.planning.server.hosting import Hosting
 from infra.planning.server.server import Server
 from infra.planning.settings.declarations import Settings, TpuSettings
 
@@ -48,6 +50,9 @@ class TpuPlatform(BehindGatewayPlatform[SlicesPlan]):
     def place(self, settings: Settings, accelerator: Accelerator) -> Place:
         zone = settings.tpu.zone or accelerator.locations[0]
         return Place(settings.region or region_of(zone), zone, zone)
+
+    def hosting(self, settings: Settings, accelerator: Accelerator, names: Names) -> Hosting:
+        return replace(super().hosting(settings, accelerator, names), privileged=settings.tpu.privileged)
 
     def start_stages(self, settings: Settings, server: Server, weights: Stage) -> Iterator[Stage]:
         yield from machine_stages(weights)
