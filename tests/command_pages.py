@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-import typer.main
-
 from infra.ops.answers.all_answers import ANSWERS
-from infra.ops.command_line.all_commands import app
+from infra.ops.command_line.all_commands import whole_command
 from infra.ops.command_line.root import SECTIONS
 from infra.ops.mcp_server.tools import NO_TOOLS, TOOLS
 from tests.projects import ROOT
@@ -21,7 +19,7 @@ FOLDER = ROOT / "docs" / "commands"
 
 def commands(found: Any = None, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Every command with its words, in the order of the help."""
-    found = typer.main.get_command(app) if found is None else found
+    found = whole_command() if found is None else found
     inner = getattr(found, "commands", None)
     if inner is None:
         yield words, found
@@ -38,7 +36,7 @@ def pages() -> dict[Path, str]:
 def table() -> str:
     """The table of all commands, by section."""
     listed: list[str] = []
-    top = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    top: Any = whole_command().commands
     for section in SECTIONS:
         rows = [
             f"| [`gemma4 {' '.join(words)}`](commands/{'-'.join(words)}.md) | {_paragraphs(one.help)[0]} |"

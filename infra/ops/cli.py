@@ -13,7 +13,7 @@ import typer
 from typer.exceptions import TyperException
 
 from infra.errors import Gemma4Error, RefusedError, SettingsError
-from infra.ops.command_line.all_commands import app
+from infra.ops.command_line.all_commands import whole_command
 from infra.ops.terminal.error_output import (
     BAD_SETTINGS,
     FAILED,
@@ -55,7 +55,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _answer(words: list[str]) -> int:
     try:
-        code = app(args=words, prog_name="gemma4", standalone_mode=False)
+        code = whole_command()(args=words, prog_name="gemma4", standalone_mode=False)
     except SystemExit as end:  # of completion
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except SettingsError as error:

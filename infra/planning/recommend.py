@@ -8,10 +8,12 @@ on which capacity is bought.
 from __future__ import annotations
 
 import bisect
+import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from infra.catalog import Accelerator, Catalog, Model, catalog
@@ -23,6 +25,9 @@ from infra.planning.planner import make_plan
 from infra.planning.ranking import doubt_about, ranked, usd
 from infra.planning.server.implementations import implementation_of
 from infra.suggestions import did_you_mean
+
+KEPT_PLANS = 2048
+"""Plans, of about 12 KiB each, that a further search may use again: needs for other numbers of users share most of theirs."""
 
 
 @dataclass(frozen=True)
@@ -166,8 +171,14 @@ def _lasting(need: Need, found: Candidate, facts: Catalog) -> Iterator[Candidate
 
 
 def _planned(model: Model, accelerator: Accelerator, changes: Mapping[str, Any], facts: Catalog) -> Plan:
-    file = {"model": model.id, "accelerator": accelerator.id}
-    return make_plan("candidate", file, changes, facts=facts, advise=False)
+    return _plan_of(model.id, accelerator.id, json.dumps({**changes}), facts)
+
+
+@lru_cache(maxsize=KEPT_PLANS)
+def _plan_of(model: str, accelerator: str, changes: str, facts: Catalog) -> Plan:
+    """Return the plan of a pair with `changes`, as JSON: lists among them would not be a key."""
+    file = {"model": model, "accelerator": accelerator}
+    return make_plan("candidate", file, json.loads(changes), facts=facts, advise=False)
 
 
 _MTP: Mapping[str, Any] = {"serving.speculation.method": "mtp"}

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer.main
 from pydantic import ValidationError
 
 from infra.ops.answers.all_answers import ANSWERS
-from infra.ops.command_line.all_commands import app
+from infra.ops.command_line.all_commands import whole_command
 from tests import json_pages
 from tests.golden import output
 from tests.projects import ROOT, Capture, Command, assert_has_its_form, command, write_stack
@@ -34,7 +33,7 @@ def commands_with_json(found: Any, words: tuple[str, ...] = ()) -> Iterator[str]
 
 class TestEveryAnswer:
     def test_of_a_command_with_json_has_a_model(self) -> None:
-        assert {*ANSWERS} == {*commands_with_json(typer.main.get_command(app))}
+        assert {*ANSWERS} == {*commands_with_json(whole_command())}
 
     @pytest.mark.parametrize(
         "words",

@@ -8,12 +8,11 @@ from functools import cache
 from typing import Any, ClassVar
 
 import pytest
-import typer.main
 import yaml
 
-from infra.catalog import Model, catalog
+from infra.catalog import Catalog, Model, catalog
 from infra.errors import SettingsError
-from infra.ops.command_line.all_commands import app
+from infra.ops.command_line.all_commands import whole_command
 from infra.ops.commands.recommend import stack_file
 from infra.planning.candidates import Candidate, Need, quality_of
 from infra.planning.checks.reading_pace import READING_SPEED
@@ -133,7 +132,7 @@ class TestRecommendations:
         assert {one.plan.model.id for one in recommend(Need(model="gemma-4-12b-it")).candidates} == {"gemma-4-12b-it"}
 
 
-RECOMMEND = typer.main.get_command(app).commands["recommend"]  # type: ignore[attr-defined]
+RECOMMEND: Any = whole_command().commands["recommend"]
 
 
 @cache
@@ -273,7 +272,7 @@ class TestTheRanking:
             return make_plan(*args, **rest)
 
         monkeypatch.setattr("infra.planning.recommend.make_plan", counted_plan)
-        found = recommend(Need(users=5))
+        found = recommend(Need(users=5), facts=Catalog())  # of which no plan is known yet
         pairs = len(catalog().models) * len(catalog().accelerators)
         assert len(found.candidates) <= len(planned) <= 2.5 * pairs
 

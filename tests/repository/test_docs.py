@@ -16,12 +16,11 @@ from xml.etree import ElementTree
 
 import click
 import pytest
-import typer.main
 import yaml
 
 from infra.catalog import catalog
 from infra.google.logs import LogSource
-from infra.ops.command_line.all_commands import app
+from infra.ops.command_line.all_commands import whole_command
 from infra.ops.commands.explain import describe_setting
 from infra.ops.commands.explain_terms import word_rows
 from infra.ops.commands.glossary import GLOSSARY, SYNONYMS
@@ -70,7 +69,7 @@ def commands() -> dict[tuple[str, ...], click.Command]:
             for name, one in inner.items():
                 yield from walk(one, (*words, name))
 
-    return dict(walk(typer.main.get_command(app), ()))
+    return dict(walk(whole_command(), ()))
 
 
 COMMANDS = commands()

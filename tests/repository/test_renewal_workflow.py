@@ -7,10 +7,9 @@ import shlex
 from typing import Any
 
 import pytest
-import typer.main
 import yaml
 
-from infra.ops.command_line.all_commands import app
+from infra.ops.command_line.all_commands import whole_command
 from tests.projects import ROOT
 
 PAGE = (ROOT / "docs/tasks/renew-slices.md").read_text("utf-8")
@@ -59,8 +58,8 @@ def test_its_commands_exist(steps: list[dict[str, Any]]) -> None:
     assert renew[0] == ".venv/bin/gemma4"
     (cron,) = (line for line in PAGE.splitlines() if line.startswith("*/30 * * * *"))
     assert cron.endswith(shlex.join(renew))
-    typer.main.get_command(app).make_context("gemma4", renew[1:]).close()
-    command = typer.main.get_command(app).commands[renew[1]]  # type: ignore[attr-defined]
+    whole_command().make_context("gemma4", renew[1:]).close()
+    command = whole_command().commands[renew[1]]
     parsed = command.make_context(renew[1], renew[2:])
     assert (parsed.params["stack"], parsed.params["yes"]) == ("v6e4", True)
     assert (ROOT / "Pulumi.v6e4.yaml").is_file()

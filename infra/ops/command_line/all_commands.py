@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import cast
+
+import typer.main
+from typer.core import TyperGroup
+
 from infra.ops.command_line import (
     asking_commands,
     assistant_commands,
@@ -17,7 +23,6 @@ from infra.ops.command_line import (
 from infra.ops.command_line.root import app
 
 __all__ = [
-    "app",
     "asking_commands",
     "assistant_commands",
     "changing_commands",
@@ -28,4 +33,11 @@ __all__ = [
     "planning_commands",
     "slice_commands",
     "trouble_commands",
+    "whole_command",
 ]
+
+
+@cache
+def whole_command() -> TyperGroup:
+    """Return every command with its options. `app` itself would read all signatures again at each call."""
+    return cast("TyperGroup", typer.main.get_command(app))

@@ -6,10 +6,9 @@ import inspect
 from collections.abc import Iterator
 from typing import Annotated, Any, get_type_hints
 
-import typer.main
 from pydantic import Field
 
-from infra.ops.command_line.all_commands import app
+from infra.ops.command_line.all_commands import whole_command
 from infra.ops.mcp_server.tools import Tool
 
 
@@ -38,7 +37,7 @@ def parameters(tool: Tool) -> Iterator[inspect.Parameter]:
 
 
 def _command(tool: Tool) -> Any:
-    found: Any = typer.main.get_command(app)
+    found: Any = whole_command()
     for word in tool.command.split():
         found = found.commands[word]
     return found

@@ -14,12 +14,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-import typer.main
 from mcp import Client, StdioServerParameters
 
 from infra.errors import Gemma4Error
 from infra.ops.answers.answer_base import JsonAnswer
-from infra.ops.command_line.all_commands import app
+from infra.ops.command_line.all_commands import whole_command
 from infra.ops.mcp_server import serve_tools, tools
 from infra.ops.mcp_server.serve_tools import make_server
 from infra.ops.mcp_server.tool_signatures import parameters
@@ -53,7 +52,7 @@ class TestEveryCommand:
 
     @pytest.mark.parametrize("tool", TOOLS, ids=lambda one: one.name)
     def test_has_the_parameters_of_its_command_with_their_help(self, tool: Tool) -> None:
-        found: Any = typer.main.get_command(app)
+        found: Any = whole_command()
         for word in tool.command.split():
             found = found.commands[word]
         own = [*parameters(tool)]
