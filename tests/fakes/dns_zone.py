@@ -7,19 +7,32 @@ import socket
 import struct
 import threading
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 from infra.planning.gateway.members import RECORD_TTL_S
+from tests.fakes.google import FakeGoogle
 
 _A, _IN, _NAME_ERROR, _SERVER_FAILURE, _REFUSED = 1, 1, 3, 2, 5
 Mode = Literal["answers", "silent", "fails", "refuses", "denies"]
+
+
+class CloudDnsRecords(dict[str, str]):
+    """The records of a zone in the fake Cloud DNS, for a FakeZone that answers for it, whatever a gateway calls the zone."""
+
+    def __init__(self, google: FakeGoogle, zone: str) -> None:
+        super().__init__()
+        self._google, self._zone = google, zone
+
+    def get(self, name: str, default: Any = None) -> Any:
+        host = name.partition(".")[0]
+        return self._google.dns.addresses(self._zone).get(f"{host}.{self._zone}.internal.", default)
 
 
 class FakeZone:
     """`records` maps full names to IPv4 addresses. An unknown name, or another type, gets what Cloud DNS answers."""
 
     def __init__(self, records: Mapping[str, str]) -> None:
-        self.records = dict(records)
+        self.records: dict[str, str] = dict(records)
         self.mode: Mode = "answers"
         self.asked = 0
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

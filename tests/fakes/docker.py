@@ -64,6 +64,8 @@ class FakeDocker:
         self.verdicts: dict[str, str] = {}
         """What the check of the GPUs says, by the first of them; `stuck` where its container never ends."""
         self.checks: list[FakeContainer] = []
+        self.runs: type[FakeContainer] = FakeContainer
+        """What comes of `docker run`."""
         self.image_env: list[str] = []
         """Of every image."""
         self.removed: list[str] = []
@@ -176,7 +178,7 @@ class FakeDocker:
                 self.shared.append(f"{other.name} and {container.name} would share a GPU")
 
     def _run(self, arguments: Sequence[str], environ: Mapping[str, str], text: str) -> Answer:
-        container = FakeContainer.of(arguments)
+        container = self.runs.of(arguments)
         if "--rm" in arguments:
             return self._check(container)
         if container.name in self.containers:

@@ -288,7 +288,7 @@ class TpuMachine:
     def ask(self, path: str) -> tuple[int, dict[str, Any]]:
         """What the supervisor answers a gateway; 0 while nobody listens."""
         try:
-            reply = call("GET", f"http://{ADDRESS}:{self.ready_port}{path}", timeout_s=5)
+            reply = call("GET", f"http://{self.environ['GEMMA4_READY_ADDRESS']}:{self.ready_port}{path}", timeout_s=5)
         except TransientError:
             return 0, {}
         return reply.status, json.loads(reply.body)

@@ -27,9 +27,12 @@ NO_URL = "name a running server in GEMMA4_VLLM_URL to check it"
 SPEC_HASH = "spec-lab"
 TOOLS = ("--enable-auto-tool-choice", "--tool-call-parser", "gemma4", "--reasoning-parser", "gemma4")
 MAX_MODEL_LEN = 4096
-
-_START_LIMIT_S = 600.0
-_ENVIRONMENT = {
+FLAGS: tuple[str, ...] = (
+    *("--dtype", "bfloat16", "--max-model-len", str(MAX_MODEL_LEN), "--max-num-seqs", "16", "--enforce-eager"),
+    *("--kv-cache-memory-bytes", "256M", "--distributed-executor-backend", "uni"),
+)
+START_LIMIT_S = 600.0
+ENVIRONMENT = {
     "VLLM_NO_USAGE_STATS": "1",
     "DO_NOT_TRACK": "1",
     "HF_HUB_OFFLINE": "1",
@@ -68,16 +71,14 @@ def running(model: Path, scratch: Path, *flags: str, path: str = "") -> Iterator
 def _running(model: Path, scratch: Path, port: int, flags: Sequence[str], path: str) -> Iterator[RealVllm]:
     assert LAB is not None
     command = [str(LAB / "venv/bin/vllm"), "serve", str(model), "--host", "127.0.0.1", "--port", str(port)]
-    command += ["--served-model-name", "gemma", SPEC_HASH, "--dtype", "bfloat16", "--max-model-len", str(MAX_MODEL_LEN)]
-    command += ["--max-num-seqs", "16", "--enforce-eager", "--kv-cache-memory-bytes", "256M"]
-    command += ["--distributed-executor-backend", "uni", *flags]
+    command += ["--served-model-name", "gemma", SPEC_HASH, *FLAGS, *flags]
     log = scratch / f"vllm-{port}.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
             command,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **_ENVIRONMENT, "PYTHONPATH": path},
+            env={**os.environ, **ENVIRONMENT, "PYTHONPATH": path},
             start_new_session=True,
         )
     try:
@@ -95,7 +96,7 @@ def wait_until_healthy(server: RealVllm) -> None:
     """Imports alone take a quarter of a minute, more on a busy machine."""
     import requests
 
-    deadline = time.monotonic() + _START_LIMIT_S
+    deadline = time.monotonic() + START_LIMIT_S
     while time.monotonic() < deadline:
         try:
             if requests.get(f"{server.url}/health", timeout=5).ok:
@@ -103,7 +104,7 @@ def wait_until_healthy(server: RealVllm) -> None:
         except requests.RequestException:
             pass
         time.sleep(1)
-    raise AssertionError(f"not healthy within {_START_LIMIT_S:.0f} s:\n" + "\n".join(server.log_tail()[-20:]))
+    raise AssertionError(f"not healthy within {START_LIMIT_S:.0f} s:\n" + "\n".join(server.log_tail()[-20:]))
 
 
 def quantised(model: Path, target: Path) -> Path:

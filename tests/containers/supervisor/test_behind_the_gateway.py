@@ -6,29 +6,17 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from infra.planning.gateway.members import GatewayMember
+from tests.fakes.dns_zone import CloudDnsRecords
 from tests.fakes.gateway import Gateway, missing, until
-from tests.fakes.tpu_machine import ADDRESS, NAME, RECORD, ZONE, TpuMachine
+from tests.fakes.tpu_machine import ADDRESS, NAME, ZONE, TpuMachine
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 CALLED = "google/gemma-4-tiny"
 """By callers; the supervisor asks for a model by the hash of its specification."""
-
-
-class Resolver(dict[str, str]):
-    """The machine's zone of the fake Cloud DNS, as a DNS server holds it, whatever the gateway calls the zone."""
-
-    def __init__(self, tpu: TpuMachine) -> None:
-        super().__init__()
-        self._tpu = tpu
-
-    def get(self, name: str, default: Any = None) -> Any:
-        host = name.partition(".")[0]
-        return self._tpu.google.dns.addresses(ZONE).get(RECORD.replace(NAME, host, 1), default)
 
 
 class Deployment:
@@ -41,7 +29,7 @@ class Deployment:
         self.tpu.want("spec-a")
         member = GatewayMember(NAME, "blue", NAME, self.tpu.port)
         self.gateway = Gateway([member], {}, self.tpu.ready_port)
-        self.gateway.zone.records = Resolver(self.tpu)
+        self.gateway.zone.records = CloudDnsRecords(self.tpu.google, ZONE)
 
     def close(self) -> None:
         self.gateway.close()
