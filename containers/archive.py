@@ -18,13 +18,16 @@ HERE = Path(__file__).parent
 SUPERVISOR, STAGE = "supervisor/gemma4_supervisor", "weights/gemma4_stage"
 UNIT = "supervisor/gemma4-supervisor.service"
 STARTUP_SCRIPTS = {"tpu": "bootstrap.sh", "gpu": "bootstrap_cos.sh"}
-"""By what the machine has: the image of a TPU machine is Ubuntu, that of one with GPUs Container-Optimized OS."""
+"""By what the machine has: the image of a TPU machine is Ubuntu, that of one with GPUs Container-Optimized OS. Each follows on
+`bootstrap_common.sh`."""
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def startup_script(accelerator: str = "tpu") -> str:
     """Return the value of the attribute `startup-script` of a machine with TPU chips ("tpu") or GPUs ("gpu")."""
-    return _text(HERE / "supervisor" / STARTUP_SCRIPTS[accelerator])
+    return "\n".join(
+        _text(HERE / "supervisor" / name) for name in ("bootstrap_common.sh", STARTUP_SCRIPTS[accelerator])
+    )
 
 
 def supervisor(first_lines: str = "") -> bytes:

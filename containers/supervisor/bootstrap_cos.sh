@@ -1,17 +1,9 @@
-#!/bin/bash
-# Startup script of a machine with GPUs on Container-Optimized OS: lets the gateway in, installs the GPUs' driver, and has
-# systemd run the supervisor, in a container, since nobody says which Python the machine has. It runs at
-# every boot, because nothing below /etc and /run outlives one, and may run again at any time. Never `set -x`, which would
-# write secrets into logs.
-set -u
-umask 022
-METADATA="http://${GEMMA4_METADATA_HOST:-metadata.google.internal}/computeMetadata/v1/instance"
-STATE="${GEMMA4_STATE_DIR:-/var/lib/gemma4}"
+# Startup script of a machine with GPUs on Container-Optimized OS, after bootstrap_common.sh: lets the gateway in, installs the
+# GPUs' driver, and has systemd run the supervisor, in a container, since nobody says which Python the machine has. Nothing below
+# /etc and /run outlives a boot.
 RUN="${GEMMA4_RUN_DIR:-/run/gemma4}"
 UNITS="${GEMMA4_UNIT_DIR:-/run/systemd/system}"
 DRIVER="${GEMMA4_DRIVER_DIR:-/var/lib/nvidia}"
-TRIES="${GEMMA4_BOOT_TRIES:-120}"
-PAUSE_S="${GEMMA4_BOOT_PAUSE_S:-5}"
 UNIT=gemma4-supervisor.service
 
 main() {
@@ -26,8 +18,7 @@ main() {
     [[ $image =~ ^[A-Za-z0-9._:/@-]+$ ]] || fail "The attribute gemma4-supervisor-image is not the name of an image." "Nothing can be served."
     let_in
     program=$(mktemp "$RUN/program.XXXXXX") || fail "$RUN cannot be written." "The supervisor cannot be installed."
-    attribute gemma4-supervisor | base64 -d >"$program" 2>/dev/null
-    [[ -s $program ]] || fail "The attribute gemma4-supervisor cannot be read from the metadata server." "Nothing can be served; reboot to try again."
+    fetch_supervisor "$program"
     pull "$image" & # minutes, as the driver
     install_driver
     wait $! || exit 1
@@ -41,19 +32,6 @@ main() {
     rm -f "$program"
     start "$image" "$way"
     say INFO "The supervisor is installed."
-}
-
-# Prints an attribute's value. Fails where there is none, and after all tries where the metadata server does not answer.
-attribute() {
-    local try code value
-    for ((try = 1; try <= TRIES; try++)); do
-        value=$(curl -sS -m 10 -w '\n%{http_code}' -H 'Metadata-Flavor: Google' "$METADATA/attributes/$1" 2>/dev/null)
-        code=${value##*$'\n'}
-        [[ $code == 200 ]] && printf '%s' "${value%$'\n'*}" && return
-        [[ $code == 404 ]] && return 1
-        sleep "$PAUSE_S"
-    done
-    return 1
 }
 
 # Opens the machine's own firewall, which lets nothing in but SSH, for each RANGE=PORT or RANGE=FIRST:LAST of gemma4-reach.
@@ -165,17 +143,5 @@ EOF
 }
 
 same() { [[ -e $2 && $(sha256sum <"$1") == $(sha256sum <"$2") ]]; }
-
-# One entry in the form of the supervisor's log. Arguments: severity, text without quotes or backslashes.
-say() { printf '{"severity":"%s","event":"bootstrap","message":"%s"}\n' "$1" "$2"; }
-
-# Arguments: fact, consequence or remedy. The status goes where the supervisor's would be, if the machine has guest attributes.
-fail() {
-    say ERROR "$1 $2"
-    command -v curl >/dev/null && curl -sS -m 10 -o /dev/null -X PUT -H 'Metadata-Flavor: Google' \
-        --data "{\"schema\":1,\"stage\":\"bootstrap\",\"errors\":[{\"where\":\"bootstrap\",\"message\":\"$1 $2\"}]}" \
-        "$METADATA/guest-attributes/gemma4/status"
-    exit 1
-}
 
 main

@@ -172,7 +172,7 @@ class Controller:
     def _clean_up_after(self, run: ServingRun) -> None:
         """Clear an earlier rejection and, if `run` is proven, remove all else: once all servers serve what is desired."""
         wanted = self._wanted
-        if not wanted or wanted.fingerprint != run.spec.fingerprint:
+        if not wanted or wanted.servers != run.spec.servers:
             return
         if not self._group.has(wanted) or not self._group.has_served_for(0):
             return

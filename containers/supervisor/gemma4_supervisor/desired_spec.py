@@ -46,7 +46,7 @@ _FIELDS: Mapping[str, tuple[str, Any]] = {
     "generation": ("anything", ""),
 }
 """Kind and default of each key."""
-_CONTAINER_FIELDS = ("image", "argv", "env", "weights", "hfTokenSecret", "servers", "drainSeconds", "privileged")
+_CONTAINER_FIELDS = ("image", "argv", "env", "weights", "hfTokenSecret", "drainSeconds", "privileged")
 _TOKEN_NAMES = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 _TOKEN = re.compile(r"hf_[A-Za-z0-9]{16,}|ya29\.[\w-]{16,}")
 _SECRET = re.compile(r"projects/[^/]+/secrets/[^/]+(/versions/[^/]+)?")
@@ -89,7 +89,7 @@ class ServerPlace:
 
 @dataclass(frozen=True)
 class Spec:
-    """One specification. `digest` is of its whole text, `fingerprint` of the fields that containers depend on."""
+    """One specification. `digest` is of its whole text. Two that need the same containers have equal `servers`."""
 
     document: Mapping[str, Any]
     hash: str
@@ -105,7 +105,6 @@ class Spec:
     drain_s: float
     privileged: bool
     digest: str
-    fingerprint: str
 
     def place(self, suffix: str) -> ServerPlace | None:
         """Return the place of a server, None where the specification has no such server."""
@@ -148,12 +147,11 @@ def parse_spec(text: str, weights_root: Path) -> Spec:
         drain_s=document["drainSeconds"],
         privileged=document["privileged"],
         digest=_digest(document),
-        fingerprint=_digest({key: document[key] for key in _CONTAINER_FIELDS}),
     )
 
 
 def _places(document: Mapping[str, Any]) -> tuple[ServerPlace, ...]:
-    shared = {key: document[key] for key in _CONTAINER_FIELDS if key != "servers"}
+    shared = {key: document[key] for key in _CONTAINER_FIELDS}
     return tuple(
         ServerPlace(one["suffix"], one["port"], tuple(one["devices"]), _digest({**shared, "server": one}))
         for one in document["servers"]

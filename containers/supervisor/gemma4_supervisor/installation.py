@@ -108,11 +108,9 @@ def machine_goes_down(settings: SupervisorSettings) -> bool:
     if settings.started_by == "container":
         return (settings.run_dir / GOING_DOWN).exists()
     try:
-        command = ["systemctl", "is-system-running"]
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=5, check=False)
+        return _run("systemctl", "is-system-running", timeout_s=5).stdout.strip() == "stopping"
     except (OSError, subprocess.TimeoutExpired):
         return False
-    return done.stdout.strip() == "stopping"
 
 
 def _version(data: bytes) -> str:
@@ -123,8 +121,7 @@ def _error_of(program: Path, data: bytes) -> str:
     """Let a program install itself, which proves that it runs here; returns its error, empty where there is none."""
     try:
         program.write_bytes(data)
-        command = [*PYTHON, str(program), "install-files"]
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=CHECK_S, check=False)
+        done = _run(*PYTHON, str(program), "install-files")
     except subprocess.TimeoutExpired:
         return f"not done within {CHECK_S:g} s"
     except OSError as error:
@@ -141,7 +138,10 @@ def _write_if_different(path: Path, data: bytes) -> bool:
 
 
 def _systemctl(*arguments: str) -> None:
-    command = ["systemctl", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=CHECK_S, check=False)
+    done = _run("systemctl", *arguments)
     if done.returncode:
-        raise InstallError(f"{' '.join(command)}: {done.stderr.strip()}")
+        raise InstallError(f"{' '.join(done.args)}: {done.stderr.strip()}")
+
+
+def _run(*command: str, timeout_s: float = CHECK_S) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout_s, check=False)

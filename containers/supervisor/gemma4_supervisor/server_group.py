@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from .context import Context
 from .desired_spec import ServerPlace, Spec
@@ -21,6 +21,7 @@ from .metadata_server import OnMainThread
 from .server_lifecycle import Phase, ServerLifecycle
 from .state import ServingRun
 
+T = TypeVar("T")
 WORST_FIRST = (
     Phase.WAITING, Phase.BACKOFF, Phase.RESTORING, Phase.STARTING, Phase.UNHEALTHY, Phase.SERVING,
 )  # fmt: skip
@@ -156,12 +157,9 @@ class ServerGroup:
             return
         changed = [one for one, place in servers if (one, place) not in to_do]
         idle = [(one, place) for one, place in to_do if one.phase is not Phase.SERVING]
-        if idle and not changed:
-            next_ones = idle[:1]
-        elif idle:
-            next_ones = idle if all(_has_come_far(one) for one in changed) else []
-        else:
-            next_ones = to_do[:1] if all(self._lets_go_on(one) for one in changed) else []
+        next_ones = to_do[:1] if all(self._lets_go_on(one) for one in changed) else []
+        if idle:
+            next_ones = _startable(idle, changed)
         for one, place in next_ones:
             if self._make_way(one, place):
                 self._change(one, target)
@@ -211,7 +209,7 @@ class ServerGroup:
     def _restart_next(self) -> None:
         waiting = [one for one in self._servers.values() if one.current and one.phase is Phase.WAITING]
         others = [one for one in self._servers.values() if one.current and one not in waiting]
-        next_ones = (waiting if others else waiting[:1]) if all(_has_come_far(one) for one in others) else []
+        next_ones = _startable(waiting, others)
         for one in next_ones:
             one.restart()
         self._brings_back = len(next_ones) < len(waiting)
@@ -239,9 +237,15 @@ def _fits(one: ServerLifecycle, place: ServerPlace) -> bool:
     return one.current is not None and one.current.place.fingerprint == place.fingerprint
 
 
-def _has_come_far(one: ServerLifecycle) -> bool:
-    """Return True if the server has compiled what others can use, or has failed, so that they need not wait for it."""
-    return one.phase in (Phase.SERVING, Phase.UNHEALTHY) or (one.current is not None and one.current.failures > 0)
+def _startable(idle: list[T], started: list[ServerLifecycle]) -> list[T]:
+    """Return what may be started now: the first one alone, and all others once it has compiled what they use, or has failed."""
+    if not started:
+        return idle[:1]
+    come_far = [
+        one.phase in (Phase.SERVING, Phase.UNHEALTHY) or (one.current is not None and one.current.failures > 0)
+        for one in started
+    ]
+    return idle if all(come_far) else []
 
 
 def _row(one: ServerLifecycle) -> Mapping[str, Any]:

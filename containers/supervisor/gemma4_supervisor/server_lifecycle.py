@@ -184,18 +184,23 @@ class ServerLifecycle:
         self._enter(Phase.STARTING)
         self._slot.watch(run, container_id)
 
-    def _leave(self, why: str) -> None:
-        """Take the current container out of every gateway, let it finish its answers, and remove it."""
+    def _leave(self, why: str, failure: str = "") -> None:
+        """Take the current container out of every gateway, let it finish its answers, remove it, and report its failure."""
         run = self.current
         self._slot.leave(why)
         drain_s = run.spec.drain_s if run else FOREIGN_DRAIN_S
         name = run.spec.hash if run else "A container of an unknown specification"
 
-        def stopped(_: None, problem: str) -> None:
-            if problem:
-                self._context.log.warning("stop", f"{name} was not stopped in order: {problem}.")
+        def stop() -> None:
+            output = self._slot.container.last_output() if failure else ""
+            try:
+                self._slot.stop(drain_s)
+            except DockerError as error:
+                self._context.log.warning("stop", f"{name} was not stopped in order: {error}")
+            if failure:
+                self._context.status.trouble("start", f"{failure} Its last output: {output}" if output else failure)
 
-        self._do(lambda: self._slot.stop(drain_s), stopped)
+        self._do(stop, lambda *_: None)
 
     def _do(self, work: Callable[[], T], then: Callable[[T | None, str], None]) -> None:
         """Have `work` done after what was begun before, and `then` called with its result, or with None and the error."""
@@ -240,9 +245,7 @@ class ServerLifecycle:
     def _fail(self, run: ServingRun, why: str, is_last: bool = False) -> None:
         """Stop a run that failed; then wait and restart it, or go back to the last good one."""
         run.failures += 1
-        number = run.failures
-        self._slot.leave(f"{run.spec.hash} has failed")
-        self._do(lambda: self._stop_failed(run, f"{run.spec.hash} failed, {number} in a row: {why}."), lambda *_: None)
+        self._leave(f"{run.spec.hash} has failed", f"{run.spec.hash} failed, {run.failures} in a row: {why}.")
         self._context.status.clear("serving")
         self._enter(Phase.BACKOFF)
         is_new = self._state.good is not None and not self._state.is_good(run) and run.is_evidence
@@ -251,14 +254,6 @@ class ServerLifecycle:
             self._rejected(run, f"{run.failures} failed in a row: {why}")
         else:
             self._state.save()
-
-    def _stop_failed(self, run: ServingRun, text: str) -> None:
-        output = self._slot.container.last_output()
-        try:
-            self._slot.stop(run.spec.drain_s)
-        except DockerError as error:
-            self._context.log.warning("stop", f"{run.spec.hash} was not stopped in order: {error}")
-        self._context.status.trouble("start", f"{text} Its last output: {output}" if output else text)
 
     # What follows from a finding of the probe.
 

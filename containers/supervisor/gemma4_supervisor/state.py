@@ -15,8 +15,6 @@ from .desired_spec import ServerPlace, Spec, SpecError, parse_spec
 from .machine_status import MachineStatus
 from .whole_file import write_whole
 
-SCHEMA = 3
-
 
 @dataclass
 class ServingRun:
@@ -77,7 +75,7 @@ class SavedState:
 
     def is_good(self, run: ServingRun) -> bool:
         """Return True if `run` needs the same containers as the last good run."""
-        return self.good is not None and self.good.spec.fingerprint == run.spec.fingerprint
+        return self.good is not None and self.good.spec.servers == run.spec.servers
 
     def add_image(self, image_id: str) -> None:
         """Remember an image, so that it is removed once nothing needs it."""
@@ -96,7 +94,6 @@ class SavedState:
         """Write the file. A failure is reported, and `save_again` tries once more."""
         with self._lock:
             document = {
-                "schema": SCHEMA,
                 "servers": [_kept(run) for run in self.servers.values()],
                 "good": _kept(self.good) if self.good else None,
                 "rejected": self.rejected,

@@ -14,7 +14,7 @@ from tests.containers.supervisor.booting_machine import BootingMachine
 from tests.fakes.machine_commands import MachineCommands
 
 KEEP = "systemctl mask --now apt-daily.timer apt-daily-upgrade.timer"
-NEEDED = ("mkdir", "rm", "sleep", "curl")
+NEEDED = ("mkdir", "rm", "sleep", "curl", "base64")
 
 
 class Boot(BootingMachine):

@@ -114,12 +114,6 @@ class TestASpecificationIsServed:
         assert first_column("Status") == set(served.status)
         served.until(lambda: json.loads(served.metadata.reports[-1])["stage"] == "serving", "a report")
 
-    def test_a_specification_is_served_also_where_guest_attributes_are_off(self, tpu: TpuMachine) -> None:
-        tpu.metadata.guest = False
-        tpu.serve("spec-a")
-        tpu.until(lambda: tpu.said("report"), "a word about it")
-        assert len(tpu.said("report")) == 1
-
 
 class TestAChange:
     def test_a_change_is_live_within_five_seconds_at_production_rhythm(self, tpu: TpuMachine) -> None:

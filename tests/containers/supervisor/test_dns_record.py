@@ -59,17 +59,13 @@ class TestTheRecord:
         tpu.until_serving("spec-a")
         assert not tpu.errors
 
-    def test_the_record_of_a_dead_machine_is_taken_over(self, tpu: TpuMachine) -> None:
-        tpu.google.dns.write(ZONE, RECORD, OTHER, ttl=300)
+    @pytest.mark.parametrize("before", [OTHER, ""], ids=["of a dead machine", "none"])
+    def test_the_record_is_taken_over_or_made(self, tpu: TpuMachine, before: str) -> None:
+        tpu.google.dns.write(ZONE, RECORD, *filter(None, [before]), ttl=300)
         tpu.start()
         tpu.until(lambda: tpu.said("record"), "a word about it")
         assert tpu.address == ADDRESS
-        assert tpu.said("record")[0]["before"] == OTHER
-
-    def test_the_record_is_made_where_there_is_none(self, tpu: TpuMachine) -> None:
-        tpu.google.dns.write(ZONE, RECORD)
-        tpu.start()
-        tpu.until(lambda: tpu.address == ADDRESS, "the address")
+        assert tpu.said("record")[0]["before"] == before
 
     def test_the_record_is_written_again_where_somebody_else_has_changed_it(self, tpu: TpuMachine) -> None:
         tpu.configure(RECORD_S="0.1")

@@ -99,6 +99,7 @@ class TestAReport:
         serving.until(
             lambda: timeless(serving.metadata.lost[-1]) == timeless(serving.status), "the last change to be lost"
         )
+        assert len(serving.said("report")) == 1  # a word about it
         serving.metadata.reports.clear()
         serving.metadata.guest = True
         serving.until(lambda: serving.metadata.reports, "the report")

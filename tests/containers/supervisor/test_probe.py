@@ -63,6 +63,14 @@ class TestTheProbe:
         ]
         assert patience == [60, 60, 180, 180, 180, 60]
 
+    def test_the_probe_asks_at_each_fourth_look_at_a_server_that_generates(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        server = ScriptedServer(monkeypatch)
+        server.look(0, 200, 200, 1)
+        asked = [len(server.asked) > 1 for _ in range(8) if server.look(1, 200, 200, 1)]
+        assert asked == [False, False, False, True] * 2
+
     def test_the_probe_takes_an_answer_without_the_counter_for_no_reading(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:

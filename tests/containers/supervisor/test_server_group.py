@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 
 import pytest
@@ -221,23 +220,17 @@ class TestARejection:
 
 
 class TestASupervisorThatEnds:
-    def test_a_killed_supervisor_adopts_all_four(self, four: GpuMachine) -> None:
+    @pytest.mark.parametrize("forgets", [False, True], ids=["killed", "that forgets everything"])
+    def test_a_supervisor_adopts_all_four(self, four: GpuMachine, forgets: bool) -> None:
         before = four.ids
-        four.kill(signal.SIGKILL)
+        four.kill()
+        if forgets:
+            (four.state / "state.json").unlink()
         four.start()
         four.until(lambda: len(four.said("adopted")) == SERVERS, "four adoptions")
         four.until_serving("spec-a")
         assert four.ids == before
         assert four.machine.actions == []
-
-    def test_a_supervisor_that_forgets_everything_still_adopts_all_four(self, four: GpuMachine) -> None:
-        before = four.ids
-        four.kill()
-        (four.state / "state.json").unlink()
-        four.start()
-        four.until(lambda: len(four.said("adopted")) == SERVERS, "four adoptions")
-        four.until_serving("spec-a")
-        assert four.ids == before
 
     def test_a_change_goes_on_where_the_supervisor_was_killed(self, four: GpuMachine) -> None:
         four.want("spec-b")

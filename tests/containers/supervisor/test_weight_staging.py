@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -113,17 +114,11 @@ def depot(tmp_path: Path, copied: dict[str, bytes]) -> Iterator[Depot]:
 
 class TestStaging:
     def test_staging_brings_exactly_what_the_weights_copy_stored(self, depot: Depot) -> None:
+        assert remove_all_but(depot.root, [depot.weights]) == []  # nothing is there yet
         depot.stage()
         assert depot.here() == FILES
         assert is_staged([depot.weights])
-
-    def test_staging_reads_big_files_in_ranges_side_by_side(self, depot: Depot) -> None:
-        depot.stage()
-        assert sum(BIG in path for path in depot.reads()) == 6
-
-    def test_staging_skips_what_is_already_right(self, depot: Depot) -> None:
-        depot.stage()
-        depot.reads()
+        assert sum(BIG in path for path in depot.reads()) == 6  # in ranges, side by side
         depot.stage()
         assert depot.reads() == []
 
@@ -206,20 +201,9 @@ class TestStaging:
         assert depot.rooms == [False]
 
     def test_two_stagings_at_once_leave_one_good_copy(self, depot: Depot) -> None:
-        failed: list[BaseException] = []
-
-        def stage() -> None:
-            try:
-                depot.stage()
-            except BaseException as error:
-                failed.append(error)
-
-        threads = [threading.Thread(target=stage) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert not failed
+        with ThreadPoolExecutor() as pool:
+            for staging in [pool.submit(depot.stage) for _ in range(3)]:
+                staging.result()
         assert depot.here() == FILES
         assert sum(BIG in path for path in depot.reads()) == 6
 
@@ -256,6 +240,3 @@ class TestTidying:
         assert remove_all_but(depot.root, [depot.weights]) == [str(depot.root / "link")]
         assert (elsewhere / "precious").exists()
         assert not (depot.root / "link").is_symlink()
-
-    def test_tidying_of_what_is_not_there_is_nothing(self, depot: Depot) -> None:
-        assert remove_all_but(depot.root, [depot.weights]) == []
