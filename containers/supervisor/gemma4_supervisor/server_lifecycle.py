@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 class Phase(enum.Enum):
     """`WAITING`: nothing runs until the group of servers starts something. `BACKOFF`: waiting for the next start.
-    `RESTORING`: fetching what a restart needs."""
+    `RESTORING`: making sure that all that the next start needs is here."""
 
     WAITING = "waiting"
     STARTING = "starting"
