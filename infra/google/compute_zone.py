@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from infra.errors import GoogleError
 from infra.google.api_errors import ApiCall, error_from_operation
@@ -60,6 +60,11 @@ class ComputeZone:
         project = project or session.project
         self._instances = f"projects/{project}/zones/{zone}/instances"
         self._group = MachineGroup(session, region_of(zone), group, project=project) if group else None
+
+    @classmethod
+    def at(cls, session: GoogleSession, place: Mapping[str, Any]) -> Self:
+        """Return the zone where a machine is, by its own `project`, `zone` and `group` and not by the present settings."""
+        return cls(session, place["zone"], project=place["project"], group=place.get("group") or "")
 
     def instance(self, name: str) -> ComputeInstance | None:
         """Return a machine; None only where Google answers 404."""
@@ -133,8 +138,3 @@ def finished(
         operation = ComputeOperation.of(session.get(Api.COMPUTE, operation.path))
     if operation.failure:
         raise error_from_operation(operation.failure, ApiCall(what, Api.COMPUTE.service, session.project))
-
-
-def place_of(place: Mapping[str, Any], session: GoogleSession) -> ComputeZone:
-    """Return the zone where a machine is, by its own `project`, `zone` and `group` and not by the present settings."""
-    return ComputeZone(session, place["zone"], project=place["project"], group=place.get("group") or "")

@@ -107,8 +107,6 @@ class ComputeMachineProvider(Provider):
         try:
             _tell_group(session, wait, props["metadata"])
             found = wait_for_machine(session, wait, progress=progress_on(urn), warn=warning_on(urn))
-            if found is not None and _lacks(found.metadata, props["metadata"]):
-                wait.place(session, found.zone).set_metadata(wait.name, props["metadata"])
         except GoogleError as error:
             fail(str(error))
         return {**props, **_shown(found)}
@@ -116,13 +114,10 @@ class ComputeMachineProvider(Provider):
 
 def _tell_group(session: GoogleSession, wait: MachineWait, metadata: Mapping[str, str]) -> None:
     """Let the group make the machine with these attributes: those that it was asked for with may be older."""
-    member = wait.managed(session).member(wait.name)
-    if member is not None and _lacks(member.metadata, metadata):
-        wait.managed(session).set_metadata(wait.name, metadata)
-
-
-def _lacks(there: Mapping[str, str], metadata: Mapping[str, str]) -> bool:
-    return any(there.get(key) != value for key, value in metadata.items())
+    group = wait.managed(session)
+    member = group.member(wait.name)
+    if member is not None and any(member.metadata.get(key) != value for key, value in metadata.items()):
+        group.set_metadata(wait.name, metadata)
 
 
 def _shown(found: ComputeInstance | None) -> dict[str, str]:

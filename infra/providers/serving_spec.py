@@ -17,7 +17,7 @@ import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, ReadResult, UpdateResult
 
 from infra.errors import GoogleError
-from infra.google.compute_zone import ComputeZone, place_of
+from infra.google.compute_zone import ComputeZone
 from infra.google.tpu_zone import TpuZone
 from infra.planning.gateway.members import DRAIN
 from infra.providers.base import DynamicResource, Provider, changed, fail, in_place, warning_on
@@ -115,9 +115,8 @@ class ServingSpecProvider(Provider):
         return {key: there[key] for key, value in news["metadata"].items() if there.get(key, value) != value}
 
     def _zone(self, props: Mapping[str, Any]) -> ComputeZone | TpuZone:
-        if props.get("product") == COMPUTE:
-            return place_of(props, self.session())
-        return TpuZone.at(self.session(), props)
+        zone = ComputeZone if props.get("product") == COMPUTE else TpuZone
+        return zone.at(self.session(), props)
 
 
 def _digest(metadata: Mapping[str, str]) -> str:
