@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import queue
 import shutil
 import signal
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from containers.shared.web import TransientError
@@ -82,16 +83,16 @@ def supervise(settings: SupervisorSettings) -> int:
     accelerators = Accelerators(settings.device_dir, settings.started_by == "container", docker, log)
     all_reduce = AllReduceCheck(settings, docker, accelerators, log)
     readiness = Readiness(settings, log, status)
-    context = Context(
-        settings, log, status, metadata, docker, accelerators, all_reduce, state, readiness, cloud_log.add_line
-    )
+    events: queue.Queue[Callable[[], None]] = queue.Queue()
+    parts = (log, status, metadata, docker, accelerators, all_reduce, state, readiness)
+    context = Context(settings, *parts, events.put, cloud_log.add_line)
     log.info("begin", f"Supervisor {installation.version} begins.", version=installation.version)
 
     def prepare_to_end() -> None:
         controller.halt()
         cloud_log.flush()
 
-    controller = Controller(context, lambda value: installation.upgrade_to(value, log, status, prepare_to_end))
+    controller = Controller(context, events, lambda value: installation.upgrade_to(value, log, status, prepare_to_end))
     cloud_log.collect = controller.collect_output
     cloud_log.start()
     try:

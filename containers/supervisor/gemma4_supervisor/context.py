@@ -10,7 +10,7 @@ from .all_reduce_check import AllReduceCheck
 from .docker import NAME, Docker
 from .log import Log
 from .machine_status import MachineStatus
-from .metadata_server import MetadataServer
+from .metadata_server import MetadataServer, OnMainThread
 from .readiness_server import Readiness
 from .state import SavedState
 from .supervisor_settings import SupervisorSettings
@@ -29,6 +29,7 @@ class Context:
     all_reduce: AllReduceCheck
     state: SavedState
     readiness: Readiness
+    on_main_thread: OnMainThread
     add_line: Callable[[str, str, str, str], None]
 
     def of_server(self, suffix: str) -> Context:

@@ -37,11 +37,14 @@ TICK_S = 1.0
 class Controller:
     """One object for the life of the process; all methods run on the main thread."""
 
-    def __init__(self, context: Context, replace_program: Callable[[str | None], None]) -> None:
+    def __init__(
+        self, context: Context, events: queue.Queue[Callable[[], None]], replace_program: Callable[[str | None], None]
+    ) -> None:
         self._context, self._state, self._replace_program = context, context.state, replace_program
-        self._events: queue.Queue[Callable[[], None]] = queue.Queue()
-        self._group = ServerGroup(context, self._events.put, self._on_served, self._on_rejected)
-        self._membership = Membership(context, self._events.put, self._group.requests)
+        self._events = events
+        """What is to be called on the main thread."""
+        self._group = ServerGroup(context, self._on_served, self._on_rejected)
+        self._membership = Membership(context, self._group.requests)
         self._wanted: Spec | None = None
         self._change: Preparation | None = None
         self._program: str | None = None
@@ -51,7 +54,7 @@ class Controller:
         """Follow the metadata until the process ends."""
         settings = self._context.settings
         # First, so that a better version arrives whatever else fails.
-        watch = functools.partial(AttributeWatch, settings, self._context.metadata, self._events.put)
+        watch = functools.partial(AttributeWatch, settings, self._context.metadata, self._context.on_main_thread)
         watch(SUPERVISOR, self._on_program).start()
         watch(MAINTENANCE, self._on_maintenance, lambda trouble: self._on_maintenance(None)).start()
         self._membership.start()
@@ -150,7 +153,7 @@ class Controller:
         else:
             self._group.stay()
             # What is fetched may take long; until it is here the last specification is better than none.
-            self._change = Preparation(self._context, self._events.put, spec, self._on_ready, self._group.bring_back)
+            self._change = Preparation(self._context, spec, self._on_ready, self._group.bring_back)
             self._change.start()
 
     def _on_ready(self, run: ServingRun) -> None:

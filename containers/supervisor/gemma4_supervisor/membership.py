@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from .context import Context
 from .dns_record import DnsRecord, RecordPlace
-from .metadata_server import DRAIN, MEMBER, AttributeWatch, OnMainThread
+from .metadata_server import DRAIN, MEMBER, AttributeWatch
 
 DRAINING, DRAINED = "draining", "drained"
 _KEYS = {
@@ -28,9 +28,9 @@ class Membership:
     `requests` returns how many requests the servers have, None where they do not say; any thread may call it.
     """
 
-    def __init__(self, context: Context, on_main_thread: OnMainThread, requests: Callable[[], float | None]) -> None:
-        self._context, self._on_main_thread, self._requests = context, on_main_thread, requests
-        self._watch = functools.partial(AttributeWatch, context.settings, context.metadata, on_main_thread)
+    def __init__(self, context: Context, requests: Callable[[], float | None]) -> None:
+        self._context, self._requests = context, requests
+        self._watch = functools.partial(AttributeWatch, context.settings, context.metadata, context.on_main_thread)
         self._record = DnsRecord(context.settings, context.metadata, context.log, context.status)
         self._place: RecordPlace | None = None
         self._drain_ends: threading.Event | None = None
@@ -79,7 +79,7 @@ class Membership:
         ends.wait(settings.leave_s)  # requests may still come
         while (left := self._requests()) != 0 and time.monotonic() < end and not ends.is_set():
             ends.wait(settings.start_poll_s)
-        self._on_main_thread(lambda: self._on_drained(ends, left))
+        self._context.on_main_thread(lambda: self._on_drained(ends, left))
 
     def _on_drained(self, ends: threading.Event, left: float | None) -> None:
         if ends.is_set():

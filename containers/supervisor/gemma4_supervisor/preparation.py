@@ -20,7 +20,6 @@ from .context import Context
 from .desired_spec import Spec
 from .docker import Abandoned, DockerError
 from .huggingface import SecretError, secret, token_file
-from .metadata_server import OnMainThread
 from .state import ServingRun
 from .weight_staging import GIB, Stager, is_staged
 from .whole_file import write_whole
@@ -37,13 +36,12 @@ class Preparation(threading.Thread):
     """
 
     def __init__(
-        self, context: Context, on_main_thread: OnMainThread, spec: Spec, done: Callable[[ServingRun], None],
+        self, context: Context, spec: Spec, done: Callable[[ServingRun], None],
         trouble: Callable[[], None] = lambda: None, known: ServingRun | None = None,
     ) -> None:  # fmt: skip
         super().__init__(name=f"prepare {spec.hash}", daemon=True)
         self.spec = spec
-        self._context, self._on_main_thread, self._known = context, on_main_thread, known
-        self._done, self._trouble = done, trouble
+        self._context, self._done, self._trouble, self._known = context, done, trouble, known
         self._abandoned = threading.Event()
 
     @property
@@ -80,7 +78,7 @@ class Preparation(threading.Thread):
         self._tell(lambda: self._done(run))
 
     def _tell(self, act: Callable[[], None]) -> None:
-        self._on_main_thread(lambda: None if self._abandoned.is_set() else act())
+        self._context.on_main_thread(lambda: None if self._abandoned.is_set() else act())
 
     def _try(self, where: str, step: Callable[[], str]) -> str:
         failures = 0

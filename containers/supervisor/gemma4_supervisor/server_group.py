@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 from .context import Context
 from .desired_spec import ServerPlace, Spec
 from .docker import NAME, DockerError
-from .metadata_server import OnMainThread
 from .server_lifecycle import Phase, ServerLifecycle
 from .state import ServingRun
 
@@ -31,11 +30,9 @@ class ServerGroup:
     """All methods run on the main thread. Calls `served` and `rejected` as its lifecycles do."""
 
     def __init__(
-        self, context: Context, on_main_thread: OnMainThread, served: Callable[[ServingRun], None],
-        rejected: Callable[[ServingRun, str], None],
-    ) -> None:  # fmt: skip
-        self._context, self._state, self._on_main_thread = context, context.state, on_main_thread
-        self._served, self._rejected = served, rejected
+        self, context: Context, served: Callable[[ServingRun], None], rejected: Callable[[ServingRun, str], None]
+    ) -> None:
+        self._context, self._state, self._served, self._rejected = context, context.state, served, rejected
         self._servers: dict[str, ServerLifecycle] = {}
         self._unknown: set[str] = set()
         """Suffixes of containers that a supervisor has started and this one knows nothing of."""
@@ -225,7 +222,7 @@ class ServerGroup:
     def _server(self, suffix: str) -> ServerLifecycle:
         if suffix not in self._servers:
             context = self._context.of_server(suffix)
-            self._servers[suffix] = ServerLifecycle(context, suffix, self._on_main_thread, self._served, self._rejected)
+            self._servers[suffix] = ServerLifecycle(context, suffix, self._served, self._rejected)
         return self._servers[suffix]
 
     def _forget(self, one: ServerLifecycle) -> None:

@@ -18,7 +18,6 @@ from .context import Context
 from .desired_spec import Spec
 from .docker import DockerError
 from .log import now
-from .metadata_server import OnMainThread
 from .preparation import PLACES, Preparation
 from .probe import Finding, ServerCondition
 from .server_container import Container
@@ -56,13 +55,12 @@ class ServerLifecycle:
     """
 
     def __init__(
-        self, context: Context, suffix: str, on_main_thread: OnMainThread, served: Callable[[ServingRun], None],
+        self, context: Context, suffix: str, served: Callable[[ServingRun], None],
         rejected: Callable[[ServingRun, str], None],
     ) -> None:  # fmt: skip
         self.suffix = suffix
-        self._context, self._state, self._on_main_thread = context, context.state, on_main_thread
-        self._served, self._rejected = served, rejected
-        self._slot = ServingSlot(context, suffix, on_main_thread, self._on_finding)
+        self._context, self._state, self._served, self._rejected = context, context.state, served, rejected
+        self._slot = ServingSlot(context, suffix, self._on_finding)
         self._worker = ThreadPoolExecutor(1, thread_name_prefix=f"server{suffix}")
         self._begun = 0
         """Pieces of work that are not done yet."""
@@ -215,16 +213,14 @@ class ServerLifecycle:
                 problem = str(error).rstrip(".")
             then(result, problem)
 
-        self._worker.submit(work).add_done_callback(lambda done: self._on_main_thread(lambda: finish(done)))
+        self._worker.submit(work).add_done_callback(lambda done: self._context.on_main_thread(lambda: finish(done)))
 
     def _return_to(self, run: ServingRun) -> None:
         if run is not self.current:
             run.failures = 0
         self._remember(run)
         self._enter(Phase.RESTORING)
-        self._restart_preparation = Preparation(
-            self._context, self._on_main_thread, run.spec, self._on_ready, known=run
-        )
+        self._restart_preparation = Preparation(self._context, run.spec, self._on_ready, known=run)
         self._restart_preparation.start()
 
     def _abandon_restart(self) -> None:

@@ -9,7 +9,6 @@ from . import weight_staging
 from .context import Context
 from .docker import DockerError
 from .huggingface import token_file
-from .metadata_server import OnMainThread
 from .probe import Finding, ProbedServer, Prober
 from .server_container import Container, ServerContainer, ServerOutput
 from .state import ServingRun
@@ -21,10 +20,8 @@ class ServingSlot:
     `start` and `stop` may take minutes and belong on a thread of their own, one after the other; all else is quick.
     """
 
-    def __init__(
-        self, context: Context, suffix: str, on_main_thread: OnMainThread, found: Callable[[Finding], None]
-    ) -> None:
-        self._context, self._suffix, self._on_main_thread, self._found = context, suffix, on_main_thread, found
+    def __init__(self, context: Context, suffix: str, found: Callable[[Finding], None]) -> None:
+        self._context, self._suffix, self._found = context, suffix, found
         self.container = ServerContainer(context.docker, context.accelerators, context.settings, suffix)
         label = self.container.name if suffix else ""
         self.output = ServerOutput(self.container, lambda *line: context.add_line(label, *line))
@@ -72,7 +69,9 @@ class ServingSlot:
             self._prober.stop()
         settings = self._context.settings
         self._server = ProbedServer(settings, run.address, run.place.port, lambda: run.spec.model)
-        self._prober = Prober(settings, self.container, self._server, container_id, self._on_main_thread, self._found)
+        self._prober = Prober(
+            settings, self.container, self._server, container_id, self._context.on_main_thread, self._found
+        )
         self._prober.start()
 
     def requests(self) -> float | None:

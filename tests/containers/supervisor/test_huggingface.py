@@ -47,7 +47,7 @@ class TestHuggingFaceFiles:
         settings = SupervisorSettings(run_dir=tmp_path)
         context: Any = SimpleNamespace(settings=settings, log=Log(io.StringIO()))
         spec = parsed(hfTokenSecret="projects/p/secrets/s")
-        late = preparation.Preparation(context, lambda _: None, spec, lambda _: None)
+        late = preparation.Preparation(context, spec, lambda _: None)
 
         def answer(*_: object) -> str:
             late.abandon()
