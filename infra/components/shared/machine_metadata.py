@@ -7,19 +7,17 @@ containers/supervisor/README.md says what each field means to the supervisor.
 from __future__ import annotations
 
 import json
-import runpy
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pulumi
 
+from infra.components.shared.packed_programs import packed
 from infra.image_names import parse_image_name
 from infra.planning.plan import Plan
 from infra.planning.server.command import PORT
 from infra.planning.server.hosting import SPEC
 
-ARCHIVE = Path("containers/archive.py")
 SUPERVISOR, STARTUP = "gemma4-supervisor", "startup-script"
 SCHEMA = 1
 STOP_SPARE_S = 15
@@ -40,14 +38,11 @@ def machine_metadata(
 ) -> Mapping[str, pulumi.Input[str]]:
     """Return the attributes by name, for a machine with that `accelerator`, tpu or gpu. The specification is an output where
     the image's digest or the secret's name is one.
-
-    containers/archive.py packs the supervisor. It is run rather than imported: containers/ is not part of this package.
     """
     secret: pulumi.Output[str | None] = pulumi.Output.from_input(None) if token_secret is None else token_secret
-    archive = runpy.run_path(str(ARCHIVE))
     return {
-        STARTUP: archive["startup_script"](accelerator),
-        SUPERVISOR: archive["in_base64"](archive["supervisor"]()),
+        STARTUP: packed("startup_script", accelerator),
+        SUPERVISOR: packed("in_base64", packed("supervisor")),
         SPEC: pulumi.Output.all(image, secret).apply(
             lambda known: serving_spec(plan, image=known[0], token_secret=known[1], servers=servers)
         ),

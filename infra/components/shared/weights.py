@@ -9,7 +9,6 @@ from __future__ import annotations
 import atexit
 import functools
 import hashlib
-import runpy
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -31,11 +30,11 @@ from pulumi_gcp.cloudrunv2 import (
 )
 
 from infra.components.shared.foundation import Foundation
+from infra.components.shared.packed_programs import packed
 from infra.planning.artifacts import AdapterSet, StagingPlan, WeightSet
 from infra.planning.plan import Plan
 from infra.providers.weights_copy import WeightsCopy, WeightsCopyArgs
 
-ARCHIVE = Path("containers/archive.py")
 _SCRIPT_OBJECT = ".stage/stage.pyz"
 _SCRIPT_MOUNT = "/mnt/script"
 
@@ -59,7 +58,7 @@ class Weights(pulumi.ComponentResource):
         super().__init__("gemma4:components:Weights", name, {}, opts)
         self._name, self._plan, self._foundation = name, args.plan, args.foundation
         plan = args.plan
-        stage: bytes = runpy.run_path(str(ARCHIVE))["stage"]()
+        stage: bytes = packed("stage")
         job, waits = None, list[pulumi.Resource]()
         if plan.staging is None:
             self.bucket = pulumi.Output.from_input(plan.names.bucket)
