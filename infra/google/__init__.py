@@ -7,7 +7,8 @@ types in `tpu_types`, `compute_zone` (machines and managed groups of Compute Eng
 `capacity_advice` (how likely a machine is to be had, and what spot has cost),
 the owner and end of a slice in `slice_records` and what counts against a quota in `tpu_chips`, `cloud_run`, `dns_records`,
 `monitoring`, `storage` with a folder's list of files in `weights_manifest`, `subnets`, `logs`, `quota_limits`,
-`project` (billing, APIs, permissions). `identity_tokens` makes the tokens for a private Cloud Run service,
+`project` (billing, APIs, permissions). `system_attributes` are those of a machine that Google's own programs read.
+`identity_tokens` makes the tokens for a private Cloud Run service,
 `upstream_versions` looks up image digests and model commits, `hub_files` reads parts of files on Hugging Face, `times` reads
 and writes moments and durations as Google does.
 """

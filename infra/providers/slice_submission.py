@@ -13,6 +13,7 @@ from infra.errors import GoogleError
 from infra.google.api_errors import is_ambiguous
 from infra.google.logs import MACHINE_LOG, LogSource
 from infra.google.slice_records import IDENTITY_LABELS, TICKET, Ticket, delete_command, is_expired, remove_slice
+from infra.google.system_attributes import AT_CREATION
 from infra.google.tpu_types import (
     Operation,
     Provisioning,
@@ -120,7 +121,7 @@ def slice_request(props: Mapping[str, Any], node_id: str) -> SliceRequest:
         MEMBER: member_attribute(
             member, project=props["project"], zone=props["dns_zone"], host=member, domain=props["domain"]
         ),
-        "enable-guest-attributes": "TRUE",  # taken at creation only, as the two above never change
+        **AT_CREATION,  # taken at creation only, as the two above never change
     }
     return SliceRequest(
         project=props["project"],

@@ -104,6 +104,7 @@ class TestTheRequest:
         assert node["labels"] == {**owned, "ticket": "1f2e3d4c" * 4}
         assert sorted(node["metadata"]) == [
             "enable-guest-attributes",
+            "enable-oslogin",
             "gemma4-log",
             "gemma4-member",
             "gemma4-spec",

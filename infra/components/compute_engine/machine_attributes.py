@@ -9,15 +9,15 @@ import pulumi
 
 from infra.components.shared.machine_metadata import machine_metadata
 from infra.google.logs import MACHINE_LOG, LogSource
+from infra.google.system_attributes import AT_CREATION
 from infra.planning.gateway.members import MEMBER, READY_PORT, member_attribute
 from infra.planning.plan import Plan
 from infra.planning.platforms.compute_engine.machines import MachinesPlan
 
 HEALTH_CHECK_RANGES = ("35.191.0.0/16", "130.211.0.0/22")
 """From where Google's health checks come, as its documentation of load balancing says."""
-AT_CREATION: Mapping[str, str] = {
-    "enable-guest-attributes": "TRUE",
-    "enable-oslogin": "TRUE",  # ssh asks IAM, whatever keys the project has
+GPU_AT_CREATION: Mapping[str, str] = {
+    **AT_CREATION,
     "google-logging-enabled": "true",  # the system's own agent: what the startup script prints
 }
 """Attributes that a machine has from its creation on and that never change."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import pulumi
 
-from infra.components.compute_engine.machine_attributes import AT_CREATION
+from infra.components.compute_engine.machine_attributes import GPU_AT_CREATION
 from infra.components.shared.compute_resource import ComputeResource
 from infra.planning.gateway.members import READY_PORT
 from infra.planning.plan import Plan
@@ -82,7 +82,7 @@ def machine_properties(args: MachineTemplateArgs) -> dict[str, Any]:
         "machineType": machines.shapes[0],
         "labels": dict(plan.labels),
         "tags": [args.tag],
-        "metadata": dict(AT_CREATION),
+        "metadata": dict(GPU_AT_CREATION),
         "disks": [
             {
                 "boot": True,
