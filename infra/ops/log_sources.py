@@ -5,6 +5,7 @@ from __future__ import annotations
 from infra.errors import SettingsError
 from infra.google.logs import LogSource
 from infra.planning.plan import Plan
+from infra.planning.platforms.behind_gateway import BehindGateway
 from infra.suggestions import did_you_mean
 
 WEIGHTS = "weights"
@@ -51,5 +52,6 @@ def _of_slice(plan: Plan, name: str, revision: str | None) -> dict[str, LogSourc
         )
     if name not in slices:
         known = did_you_mean(name, slices) or f"Name one of: {', '.join(slices)}."
-        raise SettingsError.of("--slice", f"{plan.stack} has no slice {name!r}.", nothing, known)
+        noun = plan.deployment.machine_noun if isinstance(plan.deployment, BehindGateway) else "slice"
+        raise SettingsError.of("--slice", f"{plan.stack} has no {noun} {name!r}.", nothing, known)
     return slices[name]

@@ -136,6 +136,28 @@ class TestStatus:
         assert "gcloud logging read" in row["next"]
         assert MACHINE in row["next"]
 
+    def test_a_machine_whose_driver_cannot_be_installed_says_so(self, g4x2: OperatedStack, gemma4: Command) -> None:
+        run_machine(g4x2)
+        said = "The driver latest of the GPUs does not work on this machine."
+        report(g4x2, stage="bootstrap", running="", errors=[{"where": "bootstrap", "message": said}])
+        answer = gemma4("status", "g4x2", "--json")
+        assert (answer.code, only(answer.data)["trouble"]) == (1, said)
+        assert answer.data["next"].startswith(
+            f"blue: it does not serve yet, and reports trouble: {said[:-1]}; see gcloud"
+        )
+        assert said[:-1] in " ".join(gemma4("status", "g4x2").out.split())
+
+    def test_trouble_of_a_machine_that_serves_is_said_and_is_no_fault(
+        self, g4x2: OperatedStack, gemma4: Command
+    ) -> None:
+        run_machine(g4x2)
+        report(
+            g4x2, errors=[{"where": "gpus", "message": "The GPUs 0, 1 cannot add up numbers from GPU to GPU (hangs)"}]
+        )
+        answer = gemma4("status", "g4x2", "--json")
+        assert (answer.code, answer.data["serving"]) == (0, True)
+        assert "blue: it serves, and reports trouble: The GPUs 0, 1 cannot add up" in answer.data["next"]
+
     def test_a_machine_that_the_gateway_does_not_find_does_not_serve(
         self, g4x2: OperatedStack, gemma4: Command
     ) -> None:

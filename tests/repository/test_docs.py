@@ -301,8 +301,14 @@ OTHERS_WORDS = {
     "error 803",
     "driver version is insufficient",
     "Memory limit of … exceeded",
+    "RECREATING",
+    "Retry-After: 1",
+    "Retry-After: 10",
+    "Retry-After: 5",
+    "ZONE_RESOURCE_POOL_EXHAUSTED",
     "must be from one of the allowed domains",
     "PROVISIONING",
+    "QUOTA_EXCEEDED",
     "Quota violated … requested: … allowed: …",
     "toomanyrequests",
     "unsupported display driver",
@@ -312,14 +318,15 @@ OTHERS_WORDS = {
 
 @cache
 def literals() -> str:
-    """Every text that the programs and the catalog of failures hold, an f-string's parts one by one."""
+    """Every text that the programs, the machines' scripts and the catalog of failures hold, an f-string's parts one by one."""
     sources = [path for room in ("infra", "containers") for path in ROOT.glob(f"{room}/**/*.py")]
     trees = (ast.parse(path.read_text("utf-8")) for path in sources)
     texts = [node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant)]
     known = [
         text for failure in catalog().failures.values() for text in (failure.cause, failure.fix, *failure.patterns)
     ]
-    return "\n".join([*known, *(text for text in texts if isinstance(text, str))])
+    scripts = [path.read_text("utf-8") for path in ROOT.glob("containers/**/*.sh")]
+    return "\n".join([*known, *scripts, *(text for text in texts if isinstance(text, str))])
 
 
 class TestSymptoms:

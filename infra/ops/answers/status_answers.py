@@ -87,6 +87,7 @@ class MachineNowRow(Data):
     health: str = Field(description="what Google's check of the supervisor says, after which the group makes it anew")
     stage: str = Field(description="of the supervisor there; empty: nothing heard")
     running: str = Field(description="hash of the specification that runs")
+    trouble: str = Field(description="the newest that the supervisor reports; empty without one")
     servers: dict[str, str] = Field(description="stage of each server by its container's name; empty: nothing heard")
     age_s: Number | None = Field(description="since the machine was made, which a repair does anew")
     ends_at: str = Field(description="moment when it ends; empty where it does not")

@@ -26,8 +26,12 @@ def with_next_step(seen: MachineState, plan: Plan) -> MachineState:
     )
     if fault:
         return replace(seen, serving=False, next=fault)
-    serving = seen.supervisor.stage == SERVING
+    serving, trouble = seen.supervisor.stage == SERVING, seen.supervisor.error
     doing = NOTHING if serving else "it is starting: driver, image, weights and compilation take a while"
+    if trouble:
+        doing = (
+            f"it {'serves' if serving else 'does not serve yet'}, and reports trouble: {trouble.rstrip('.')}; see {log}"
+        )
     return replace(seen, serving=serving, next=doing)
 
 

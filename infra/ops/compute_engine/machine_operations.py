@@ -15,7 +15,7 @@ from infra.ops.running.member_addresses import member_addresses
 from infra.ops.running.platform_operations import PlatformOperations
 from infra.ops.running.running_now import RunningNow
 from infra.ops.running.service_now import service_lines
-from infra.ops.running.supervised_machine import machine_line
+from infra.ops.running.supervised_machine import NOTHING, machine_line
 from infra.ops.running.usage import Usage, copy_usage
 from infra.planning.plan import Plan
 from infra.planning.platforms.compute_engine.machines import MachinesPlan
@@ -86,7 +86,8 @@ def _judged(states: Sequence[MachineState], fault: tuple[str, str] | None, plan:
         if not one.serving:
             share = f"{len(serving)} of {counted(len(states), 'machine')}"
             return f"does not serve as planned: {share} does", f"{one.name}: {one.next}"
-    return fault or (f"serves as planned with {counted(len(states), 'machine')}", "")
+    ahead = next((f"{one.name}: {one.next}" for one in states if one.next != NOTHING), "")
+    return fault or (f"serves as planned with {counted(len(states), 'machine')}", ahead)
 
 
 def _row(one: MachineState) -> MachineNowRow:
@@ -100,6 +101,7 @@ def _row(one: MachineState) -> MachineNowRow:
         health=one.health,
         stage=one.supervisor.stage,
         running=one.supervisor.running,
+        trouble=one.supervisor.error,
         servers=dict(one.servers),
         age_s=one.age_s,
         ends_at=one.ends_at,

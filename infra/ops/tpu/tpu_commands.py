@@ -38,7 +38,8 @@ def _tpu_stack(stack: str) -> _TpuStack:
     slices = planned.plan.deployment
     if not isinstance(slices, SlicesPlan):
         title = planned.plan.accelerator.title
-        raise SettingsError.of(stack, f"serves on {title}, not on TPU slices.", fix="Name a stack like v6e4.")
+        fix = f"gemma4 status {stack} looks at it; or name a stack like v6e4."
+        raise SettingsError.of(stack, f"serves on {title}, not on TPU slices.", fix=fix)
     return _TpuStack(planned.file, planned.plan, slices)
 
 
