@@ -156,8 +156,6 @@ class Assistant(Row):
     id: str
     hub_id: str
     parameters: int
-    verified: bool
-    """Whether the parameter count was confirmed against a published size (else extrapolated)."""
     speculative_tokens: int
     """Tokens that it drafts in each step, by vLLM's own recipe."""
     min_vllm: str
@@ -265,13 +263,11 @@ class Benchmark(Row):
 
     id: str
     title: str
-    measures: str
-    """In a sentence: what a score is a percentage of."""
     source: Source
 
 
 class Score(Row):
-    """What a checkpoint reached in a benchmark, as its maker published it; `id` is the model."""
+    """What a checkpoint reached in a benchmark, in percent of its questions, as its maker published it; `id` is the model."""
 
     id: str
     benchmark: str
@@ -319,8 +315,6 @@ class TpuLimits(Row):
     accelerator_type: str
     """acceleratorType of the node, e.g. v6e-4."""
     runtime_version: str
-    host_memory_gib: int
-    vcpus: int
     quota: str
     """Quota of flex-start and spot, in chips."""
     quota_on_demand: str
