@@ -15,7 +15,7 @@ from infra.planning.memory.budget import MemoryBudget
 from infra.planning.memory.kv_cache import KvCapacity
 from infra.planning.memory.verdict import Verdict
 from infra.planning.names import Names
-from infra.planning.performance.speed import SpeedEstimate, SpeedModel
+from infra.planning.performance.speed import Rate, SpeedEstimate, SpeedModel
 from infra.planning.performance.startup import StartupEstimate
 from infra.planning.platforms.base import Deployment, Place, Platform, QuotaNeed
 from infra.planning.server.command import Command
@@ -113,6 +113,14 @@ class Plan:
         kept, running = self.deployment.kept_replicas, (self.deployment.always_running, self.cost.replicas)
         least, most = (self.cost.usd_per_month_idle + more * (replicas - kept) for replicas in running)
         return least, most
+
+    @property
+    def speed_of_all(self) -> Rate:
+        """The planned speed of all servers together: each has as many requests, or fewer where no more reach all of them."""
+        count, most, one = self.deployment.replicas, self.deployment.most_in_flight, self.speed.planned
+        if most is not None and count * one.requests > most:
+            one = self.speed_model.tokens_per_second_at(max(1, most // count))
+        return one.of_servers(count)
 
     @property
     def request_tokens(self) -> int:

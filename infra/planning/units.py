@@ -91,7 +91,7 @@ def spell_duration(seconds: float) -> str:
 
 
 def read_duration(seconds: float) -> str:
-    """A duration for reading, to a precision that an estimate deserves: 42 s, 3 min 40 s, 24 min, 1 h 10 min."""
+    """A duration for reading, to a precision that an estimate deserves: 42 s, 3 min 40 s, 24 min, 1 h 10 min, 30 days."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 600:
@@ -101,6 +101,9 @@ def read_duration(seconds: float) -> str:
     hours, minutes = divmod(minutes, 60) if minutes >= 90 else (0, minutes)
     if not hours:
         return f"{minutes} min"
+    if hours >= 48:
+        days, hours = divmod(round(seconds / 3600), 24)
+        return f"{days} days {hours} h" if hours else f"{days} days"
     return f"{hours} h {minutes} min" if minutes else f"{hours} h"
 
 

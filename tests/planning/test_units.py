@@ -140,6 +140,11 @@ class TestDurations:
             (1441, "24 min"),
             (5380, "1 h 30 min"),
             (7200, "2 h"),
+            (86_400, "24 h"),
+            (47.6 * 3600, "47 h 36 min"),
+            (7 * 86_400, "7 days"),
+            (30 * 86_400, "30 days"),
+            (50.9 * 3600, "2 days 3 h"),
         ],
     )
     def test_are_read_out_to_a_useful_precision(self, seconds: float, text: str) -> None:

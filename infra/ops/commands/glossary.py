@@ -82,8 +82,8 @@ GLOSSARY = {
     "slice": "A TPU machine of one to eight chips that serves one copy of the model. See tpu.slices.",
     "spec": "The specification of a server: image, command, environment and weights, named by a hash such as "
     "spec-9f88695b9254. The server answers to this name too, which proves which version of the plan it runs.",
-    "speed": "Tokens a second of answers as they are generated: for one request alone, and for all that run at once. A "
-    "prediction, with its band. See: gemma4 explain new prompt",
+    "speed": "Tokens a second of answers as they are generated: for one request alone, and for all that run at once; where "
+    "there are several servers, of each and of all together. A prediction, with its band. See: gemma4 explain new prompt",
     "speculative decoding": "A cheap drafter proposes tokens and the model checks them in one step. A single request gets "
     "faster, and its text stays the same. See serving.speculation.",
     "spot": "Capacity that Google may take back at any moment. See tpu.provisioning and machine.provisioning.",
@@ -103,6 +103,7 @@ GLOSSARY = {
 """Meaning by word."""
 
 SYNONYMS = {
+    "all": "speed",
     "basis": "recipe",
     "busy": "price",
     "check": "serving check",

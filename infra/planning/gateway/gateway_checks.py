@@ -12,11 +12,17 @@ _IGNORED = "It would be ignored."
 
 
 def check_gateway(
-    settings: Settings, origins: Mapping[str, Origin], *, servers: int, requests_each: int, max_num_seqs: int
+    settings: Settings,
+    origins: Mapping[str, Origin],
+    *,
+    names_setting: str,
+    servers: int,
+    requests_each: int,
+    max_num_seqs: int,
 ) -> Iterator[Fault]:
-    """Yield a warning for each setting without use before so many `servers`, each of which holds `requests_each` requests and
-    runs `max_num_seqs` of them at once."""
-    yield from _affinity(settings, servers)
+    """Yield a warning for each setting without use before so many `servers`, whose machines `names_setting` names, and each of
+    which holds `requests_each` requests and runs `max_num_seqs` of them at once."""
+    yield from _affinity(settings, servers, names_setting)
     yield from _per_caller(settings, servers, min(servers * requests_each, MOST_CONCURRENCY), max_num_seqs)
     yield from _per_server(settings, requests_each, max_num_seqs)
     if settings.gateway.per_server is not None:
@@ -30,15 +36,20 @@ def check_gateway(
             yield Fault(key, f"has no effect: {fact}", _IGNORED, fix)
 
 
-def _affinity(settings: Settings, servers: int) -> Iterator[Fault]:
+def _affinity(settings: Settings, servers: int, names_setting: str) -> Iterator[Fault]:
     key, affinity = "gateway.affinity", settings.gateway.affinity
     if affinity == "none":
         return
     if servers == 1:
-        yield Fault(key, f"{affinity} has no effect: there is one server.", _IGNORED, "Take it out.")
+        fact, consequence = (
+            f"{affinity} has no effect: there is one server.",
+            "Every request would go to it all the same.",
+        )
+        yield Fault(key, fact, consequence, f"Write none, or name a second one: {names_setting}: [blue, green].")
     elif not settings.serving.prefix_caching:
         fact = f"{affinity} has no use: with serving.prefixCaching: false no server remembers a beginning."
-        yield Fault(key, fact, "Requests would be spread less evenly, for nothing.", "Take it out.")
+        fix = "Write none, or serving.prefixCaching: true."
+        yield Fault(key, fact, "Requests would be spread less evenly, for nothing.", fix)
 
 
 def _per_caller(settings: Settings, servers: int, in_flight_limit: int, max_num_seqs: int) -> Iterator[Fault]:

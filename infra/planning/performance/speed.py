@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from infra.catalog import BF16_BYTES, Device, Profile, catalog
@@ -103,6 +103,11 @@ class Rate:
     bound: Bound
     with_new_prompts: Band
     """`total` when every request brings a prompt that is not in the prefix cache."""
+
+    def of_servers(self, count: int) -> Rate:
+        """Return the rate of so many such servers together, each with as many requests."""
+        together = self.total.times(count), self.with_new_prompts.times(count)
+        return replace(self, requests=count * self.requests, total=together[0], with_new_prompts=together[1])
 
 
 @dataclass(frozen=True)

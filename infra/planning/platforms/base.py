@@ -81,6 +81,11 @@ class Deployment(Rental):
         """The most requests that one server is sent at once."""
         return MOST_SEQS
 
+    @property
+    def most_in_flight(self) -> int | None:
+        """The most requests that all servers together are sent at once; None where each takes as many as it alone does."""
+        return None
+
     def member_paths(self) -> Mapping[str, str]:
         """Return, by the name of each server, the path that selects it at the stack's address; both empty of the only one."""
         return {"": ""}

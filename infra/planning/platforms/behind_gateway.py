@@ -81,6 +81,10 @@ class BehindGateway(Deployment):
     def requests_each(self) -> int:
         return self.gateway.requests_each
 
+    @property
+    def most_in_flight(self) -> int:
+        return self.gateway.max_instances * self.gateway.concurrency
+
     def member_paths(self) -> Mapping[str, str]:
         return {name: f"/members/{name}" for name in self.names}
 

@@ -25,6 +25,7 @@ def check_behind_gateway(draft: Draft, deployed: BehindGateway, asked: CapacityS
     unused = check_gateway(
         settings,
         draft.origins,
+        names_setting=deployed.names_setting,
         servers=deployed.replicas,
         requests_each=deployed.requests_each,
         max_num_seqs=max_num_seqs,

@@ -170,6 +170,7 @@ def _speed(plan: Plan) -> form.SpeedData:
         output_tokens=speed.output_tokens,
         alone=None if refused else _rate(speed.alone),
         planned=None if refused else _rate(speed.planned),
+        all_servers=None if refused else _rate(plan.speed_of_all),
         ttft_s=None if refused else _band(speed.ttft_s),
         speculation_gain=None if refused else _band(speed.speculation_gain),
         sources=list(speed.sources),

@@ -129,7 +129,7 @@ class MemoryData(Data):
 
 
 class CapacityData(Data):
-    """What the KV cache holds."""
+    """What the KV cache of one server holds."""
 
     predicted: bool = Field(description="always true")
     tokens: int | None = Field(description="the KV cache size that this version of vLLM would log")
@@ -167,7 +167,7 @@ class RateData(Data):
 
 
 class SpeedData(Data):
-    """How fast the server answers."""
+    """How fast one server answers."""
 
     predicted: bool = Field(description="always true")
     prompt_tokens: int = Field(description="the workload's prompt")
@@ -176,6 +176,10 @@ class SpeedData(Data):
     planned: RateData | None = Field(
         description="as many running as may and as are held: the smallest of `capacity.maxNumSeqs`, "
         "`capacity.requestsOfWorkload` and what `scaling.concurrency` admits, at least 1"
+    )
+    all_servers: RateData | None = Field(
+        description="all `cost.replicas` servers together: the prediction for one times their number, each with as many "
+        "requests as planned, or fewer where the gateway is not sent as many"
     )
     ttft_s: BandData | None = Field(
         description="first token of one uncached prompt on an idle server; network and images are not part of it"
@@ -340,7 +344,9 @@ class WholeStackData(Data):
 class CostData(Data):
     """What the stack costs, at list prices in US dollars."""
 
-    usd_per_hour: Number = Field(description="one replica, running, at list prices")
+    usd_per_hour: Number = Field(
+        description="one replica, running, at list prices: of a machine with several servers, one server's share"
+    )
     replicas: int = Field(description="servers that run at most: instances, slices, or those of all machines")
     usd_per_hour_at_most: Number = Field(description="all replicas")
     usd_per_month_idle: Number = Field(description="a month in which nobody asks for anything")
@@ -449,8 +455,8 @@ class PlanData(Data):
     profile: str = Field(description="`latency`, `balanced` or `throughput`")
     recipes: list[RecipeData] = Field(description="what lies under the stack file")
     memory: MemoryData = Field(description="memory of one device")
-    capacity: CapacityData = Field(description="what the KV cache holds")
-    speed: SpeedData = Field(description="how fast the server answers")
+    capacity: CapacityData = Field(description="what the KV cache of one server holds")
+    speed: SpeedData = Field(description="how fast one server answers, and all of them")
     startup: StartupData = Field(description="how long a start takes")
     probes: ProbesData = Field(description="health probes")
     slices: SlicesData | None = Field(description="TPU slices; null on other platforms")

@@ -14,7 +14,15 @@ from typing import Any
 
 from infra.planning.names import names_of
 from infra.planning.report.change import RANKS, Change, Json, Keys, differing, knows, value_at
-from infra.planning.report.figure_changes import FIGURES, PRICES, TEXTS, figure_changes, price_changes, price_sentence
+from infra.planning.report.figure_changes import (
+    FIGURES,
+    PRICES,
+    TEXTS,
+    figure_changes,
+    of_one_server,
+    price_changes,
+    price_sentence,
+)
 from infra.planning.report.properties import as_text, properties, side_by_side
 from infra.planning.report.running_effects import effects_on_running
 from infra.planning.report.saved_plan import members
@@ -126,13 +134,23 @@ def _verdict(before: Json, after: Json) -> Iterator[Change]:
 
 
 def _warnings(before: Json, after: Json) -> Iterator[Change]:
-    """Yield refusals and warnings that only one of the plans has."""
+    """Yield refusals and warnings that only one of the plans has; one that differs in its figures alone is one change."""
     for key, subject in (("refusals", "Refusal"), ("warnings", "Warning")):
         old, new = ({_sentence(fault): fault for fault in members(plan.get(key))} for plan in (before, after))
-        for text in (text for text in old if text not in new):
-            yield Change("warnings", subject, text, "", old[text], None, "better")
-        for text in (text for text in new if text not in old):
+        gone, come = [text for text in old if text not in new], [text for text in new if text not in old]
+        for text in gone:
+            alike = next((one for one in come if _without_figures(one) == _without_figures(text)), None)
+            if alike is None:
+                yield Change("warnings", subject, text, "", old[text], None, "better")
+            else:
+                come.remove(alike)
+                yield Change("warnings", subject, text, alike, old[text], new[alike])
+        for text in come:
             yield Change("warnings", subject, "", text, None, new[text], "worse")
+
+
+def _without_figures(text: str) -> str:
+    return re.sub(r"\d[\d.,]*", "#", text)
 
 
 def _sentence(fault: Json) -> str:
@@ -250,6 +268,8 @@ def _other(before: Json, after: Json, told: list[Change]) -> Iterator[Change]:
             continue
         if not (knows(before, path) and knows(after, path)):
             continue  # an earlier version of the program did not write this key
+        if all(of_one_server(plan, path) for plan in (before, after)):
+            continue
         texts = side_by_side(old.get(path), new.get(path))
         yield Change("other", ".".join(path), *texts, old.get(path), new.get(path))
 

@@ -67,8 +67,8 @@ def _predicted(
     return text
 
 
-def _running(plan: Json) -> str:
-    count = value_at(plan, ("speed", "planned", "requests"))
+def _running(plan: Json, at: str = "planned") -> str:
+    count = value_at(plan, ("speed", at, "requests"))
     return "" if count is None else f" with {count:,} running"
 
 
@@ -86,6 +86,7 @@ BESIDE = (
     _PROMPT,
     _ANSWER,
     ("speed", "planned", "requests"),
+    ("speed", "allServers", "requests"),
     ("capacity", "maxModelLen"),
     ("cost", "wholeStack", "usdPerHour", "least"),
     ("cost", "wholeStack", "usdPerMonth", "least"),
@@ -157,6 +158,15 @@ FIGURES = (
         1,
         (_PROMPT, _ANSWER),
     ),
+    Figure(
+        "Speed of all servers",
+        ("speed", "allServers", "withNewPrompts", "mid"),
+        _predicted(
+            ("speed", "allServers", "withNewPrompts"), read_tokens_per_second, lambda plan: _running(plan, "allServers")
+        ),
+        1,
+        (_PROMPT, _ANSWER),
+    ),
     Figure("First token", ("speed", "ttftS", "mid"), _predicted(("speed", "ttftS"), read_seconds), -1, (_PROMPT,)),
     Figure(
         "Start from zero",
@@ -199,10 +209,18 @@ TEXTS: Mapping[str, Keys] = {
 }
 
 
+def of_one_server(plan: Json, path: Keys) -> bool:
+    """Return whether a figure of all servers together says only what the planned one of the only server does."""
+    of_all = path[:2] == ("speed", "allServers")
+    return of_all and value_at(plan, path) == value_at(plan, ("speed", "planned", *path[2:]))
+
+
 def _figure(section: str, figure: Figure, before: Json, after: Json) -> Iterator[Change]:
     """Yield a figure whose printed form differs. A refused plan has none, since nothing of it would be created."""
     if not (knows(before, figure.path) and knows(after, figure.path)):
         return  # a saved plan of an earlier version
+    if all(of_one_server(plan, figure.path) for plan in (before, after)):
+        return
     old, new = (None if plan["verdict"] == "refused" else value_at(plan, figure.path) for plan in (before, after))
     texts = ["" if value is None else figure.read(value, plan) for value, plan in ((old, before), (new, after))]
     if texts[0] == texts[1]:

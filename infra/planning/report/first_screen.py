@@ -14,6 +14,7 @@ from rich.text import Text
 
 from infra.errors import Fault
 from infra.planning.memory.verdict import Verdict
+from infra.planning.performance.speed import Rate
 from infra.planning.plan import Plan
 from infra.planning.report.next_steps import next_command, steps_before_up
 from infra.planning.report.rows import BAD, GOOD, WARNING, quota_amount, start_sentence, title, who_set
@@ -35,6 +36,8 @@ MOST_LINES = 23
 MOST_LINES_REFUSED = 12
 _IF_ROOM = "dim"
 """The style of a line that is left out first."""
+_IF_NEEDED = "not dim"
+"""The style of a line that is left out where it does not help to shorten others: --full has it."""
 _LABELS = 10
 """Columns of the names before the lines."""
 
@@ -50,7 +53,10 @@ def first_screen(plan: Plan, width: int) -> list[Text]:
     room = MOST_LINES - len(heading) - 1 - sum(1 + step.plain.count("\n") for step in steps) - 1
     drawn = [(style, _filled(name, said, width, style)) for name, said, style in _rows(plan)]
     crowded = sum(len(lines) for _, lines in drawn) + bool(plan.warnings) > room
-    rows = [lines for style, lines in drawn if not (crowded and style == _IF_ROOM)]
+    drawn = [(style, lines) for style, lines in drawn if not (crowded and style == _IF_ROOM)]
+    if width >= COLUMNS and len(drawn) > room:
+        drawn = [(style, lines) for style, lines in drawn if style != _IF_NEEDED]
+    rows = [lines for _, lines in drawn]
     for number in reversed(range(len(rows))):  # what stands first counts most: it is shortened last
         if width >= COLUMNS and sum(map(len, rows)) + bool(plan.warnings) > room:
             rows[number] = _cut(rows[number], 1, width)
@@ -76,32 +82,41 @@ def _rows(plan: Plan) -> Iterator[tuple[str, str, str]]:
     speed, cost, capacity = plan.speed, plan.cost, plan.capacity
     yield "Fits", _fits(plan), GOOD if plan.fits is Verdict.FITS else WARNING
     yield "Price", _price(plan), ""
-    running = f"/million output tokens with {counted(cost.planned_requests, 'new prompt')}"
+    each = "each server: " if cost.replicas > 1 else ""
+    running = f"/million output tokens with {counted(cost.planned_requests, 'new prompt')}{' each' if each else ''}"
     yield "", _predicted(cost.usd_per_million_new_prompts, read_usd, running), ""
     if plan.server.speculation == "mtp" and len(cost.at_loads) > 1:
         prices = (_predicted(one.usd_per_million, read_usd) for one in cost.at_loads)
         yield "", f"{', '.join(prices)} at {', '.join(str(one.requests) for one in cost.at_loads)} cached", _IF_ROOM
     lone = _predicted(speed.alone.with_new_prompts, read_tokens_per_second, " alone")
-    yield "Speed", f"{lone}, first token {_predicted(speed.ttft_s, read_seconds)}", ""
-    prompts = f" with {counted(speed.planned.requests, 'new prompt')}"
-    together = _predicted(speed.planned.with_new_prompts, read_tokens_per_second, prompts)
-    yield "", f"{together}, cached {_predicted(speed.planned.total, read_rate)}", ""
+    yield "Speed", f"{each}{lone}, first token {_predicted(speed.ttft_s, read_seconds)}", ""
+    yield "", _running(speed.planned), ""
     if capacity.fits:
         length = plan.settings.workload.prompt_tokens + plan.settings.workload.output_tokens
         held = _predicted(plan.requests_held_band, read_count, f" of {length:,} tokens")
         longest = _predicted(plan.concurrency_band, read_count, f" of {plan.server.max_model_len:,}")
-        yield "Capacity", f"{speed.planned.requests:,} at once; holds {held}, {longest}", ""
+        runs = each or f"{speed.planned.requests:,} at once; "
+        yield "Capacity", f"{runs}holds {held}, {longest}", ""
     else:
         yield (
             "Capacity",
             f"less than one request of {plan.server.max_model_len:,} tokens at the likeliest size",
             WARNING,
         )
+    if each:
+        yield f"All {cost.replicas:,}", _running(plan.speed_of_all), _IF_NEEDED
     yield "Start", _kept(start_sentence(plan)), ""
     for name, said in plan.deployment.summary(plan.cost.usd_per_run):
         yield name, said, ""
     if plan.quotas:
         yield "Quota", _quotas(plan), WARNING if any(need.beyond_default() for need in plan.quotas) else ""
+
+
+def _running(rate: Rate) -> str:
+    """Return the speed with as many requests, with new prompts and with cached ones."""
+    prompts = f" with {counted(rate.requests, 'new prompt')}"
+    together = _predicted(rate.with_new_prompts, read_tokens_per_second, prompts)
+    return f"{together}, cached {_predicted(rate.total, read_rate)}"
 
 
 def _predicted(band: Band, read: Callable[[float], str], what: str = "") -> str:

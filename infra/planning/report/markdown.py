@@ -26,7 +26,8 @@ def as_markdown(plan: Plan, resources: ResourceList | None, before: Mapping[str,
     """Return the comment. `before` is another plan's JSON to compare with; without it the plan stands open."""
     parts = [MARKER.format(stack=plan.stack), f"### {VERDICTS[plan.verdict.value]} `{plan.stack}`: {title(plan)}"]
     comparison = None if before is None else compare(before, as_json(plan, resources))
-    new = [change.new for change in comparison.changes if change.section == "warnings"] if comparison else []
+    told = [change for change in comparison.changes if change.section == "warnings"] if comparison else []
+    new = [change.new for change in told if not change.before]
     faults = [("⛔", fault) for fault in plan.refusals] + [("⚠️", fault) for fault in plan.warnings]
     lines = [
         f"- {sign} {'new, ' * (vars(fault) in new)}**{fault.key}**: {str(fault).partition(': ')[2]}"

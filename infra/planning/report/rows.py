@@ -166,9 +166,11 @@ def _capacity(plan: Plan) -> Iterator[str]:
     yield f"{read_predicted(plan.kv_tokens, read_count, ' tokens')} {counting}"
     running = plan.speed.planned.requests
     runs = f"runs {most:,}" if running == most else f"runs {running:,} of maxNumSeqs {most:,}"
+    replicas = plan.deployment.replicas
+    where = f" on each of {replicas:,} servers" if replicas > 1 else ""
     admitted = read_predicted(plan.concurrency_band, "{:,.1f}".format, f" requests of {plan.server.max_model_len:,}")
     held = read_predicted(plan.requests_held_band, read_count, f" of {length:,}")
-    yield f"{admitted} by what vLLM sets aside, {held} by what they hold; {runs} at once"
+    yield f"{admitted} by what vLLM sets aside, {held} by what they hold; {runs} at once{where}"
 
 
 def _speed(plan: Plan) -> Iterator[str]:
@@ -178,9 +180,14 @@ def _speed(plan: Plan) -> Iterator[str]:
     running = f" with {planned.requests:,} running"
     together = read_predicted(planned.with_new_prompts, read_tokens_per_second, running)
     shape = f"each with a new prompt of {speed.prompt_tokens:,} and an answer of {speed.output_tokens:,}"
-    yield f"{lone}, {together}: {shape}"
+    replicas = plan.deployment.replicas
+    yield f"{lone}, {together}{' on each server' if replicas > 1 else ''}: {shape}"
     cached = (read_predicted(rate.total, read_tokens_per_second) for rate in (alone, planned))
     yield f"where the prompts are cached, {' and '.join(cached)}"
+    if replicas > 1:
+        every = plan.speed_of_all
+        new = read_predicted(every.with_new_prompts, read_tokens_per_second, f" with {every.requests:,} running")
+        yield f"all {replicas:,} servers: {new}; with cached prompts {read_predicted(every.total, read_tokens_per_second)}"
     yield f"first token of a new prompt after {read_predicted(speed.ttft_s, read_seconds)}, without network and images"
 
 
@@ -221,7 +228,10 @@ def quota_amount(need: QuotaNeed) -> str:
 def _cost(plan: Plan) -> Iterator[str]:
     cost = plan.cost
     hourly = f"{read_usd(cost.usd_per_hour)}/h while running"
-    if cost.replicas > 1:
+    if cost.together > 1:
+        machine = f"{read_usd(cost.usd_per_hour_together)}/h for the {cost.together} on a machine"
+        hourly = f"{read_usd(cost.usd_per_hour)}/h a server while running, {machine}"
+    if cost.replicas > cost.together:
         hourly += f" (up to {read_usd(cost.usd_per_hour_at_most)}/h with {cost.replicas:,})"
     yield f"{hourly} · {read_usd(cost.usd_per_month_idle)}/month idle"
     new, cached = cost.usd_per_million_new_prompts, cost.usd_per_million_planned

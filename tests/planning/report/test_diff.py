@@ -490,6 +490,29 @@ class TestEverythingElse:
         assert change.after.startswith("scaling.maxInstances: 50 instances need")
         assert change.new in after["warnings"]
 
+    def test_a_warning_of_which_only_the_figures_differ_is_one_change(self) -> None:
+        before, after = data("g4x2"), data("g4x8")
+        found = [change for change in changes(before, after) if change.section == "warnings"]
+        (other,) = (change for change in found if change.before)
+        assert (other.old in before["warnings"], other.new in after["warnings"], other.tone) == (True, True, "")
+        assert ("needs 2 GPU" in other.before, "needs 8 GPU" in other.after) == (True, True)
+        assert [change.after.partition(":")[0] for change in found if change is not other] == ["machine.names"]
+        comment = as_markdown(shipped("g4x8"), None, before)
+        assert "new, **machine.names**" in comment
+        assert "new, **accelerator**" not in comment
+
+
+class TestSeveralServers:
+    def test_the_speed_of_all_is_compared(self) -> None:
+        change = by_subject(data("g4x2"), data("g4x8"))["Speed of all servers"]
+        assert change.tone == "better"
+        assert change.new == pytest.approx(4 * data("g4x8")["speed"]["planned"]["withNewPrompts"]["mid"])
+
+    def test_that_of_an_only_server_is_not_told_twice(self) -> None:
+        subjects = {change.subject for change in changes(data("l4"), data("rtx6000"))}
+        assert "Speed as planned" in subjects
+        assert not any("allServers" in subject or subject == "Speed of all servers" for subject in subjects)
+
 
 class TestLongValues:
     LONG = "a" * 500 + "X" + "b" * 500, "a" * 500 + "Y" + "b" * 500

@@ -143,6 +143,49 @@ def test_rates_are_for_new_prompts_and_cached_ones_are_named(stack: str) -> None
     assert f"{new}, cached {read_predicted(plan.speed.planned.total, read_rate, brief=True)} Capacity" in said
 
 
+SEVERAL: list[tuple[str, dict[str, Any]]] = [
+    ("g4x8", {}),
+    ("g4x8", {"machine": {"provisioning": "spot", "names": ["blue", "green"]}}),
+    ("g4x2", {"machine.names": ["blue", "green"]}),
+    ("v6e4", {"tpu.slices": ["blue", "green", "red"]}),
+    ("l4", {"scaling.maxInstances": 3}),
+]
+
+
+@pytest.mark.parametrize(("stack", "typed"), SEVERAL)
+def test_of_several_servers_it_says_what_is_of_one_and_what_of_all(stack: str, typed: dict[str, Any]) -> None:
+    plan = make_plan(stack, {**read_stack(ROOT, stack).settings, **typed})
+    count, one = plan.cost.replicas, plan.speed.planned
+    rows = {line.split("  ")[0]: line for line in lines(plan)}
+    assert all(rows[name].split(None, 1)[1].startswith("each server: ") for name in ("Speed", "Capacity"))
+    assert f"/hour each, {read_usd(count * plan.cost.usd_per_hour)} for all {count}" in rows["Price"]
+    new = read_predicted(
+        one.with_new_prompts.times(count),
+        read_tokens_per_second,
+        f" with {count * one.requests:,} new prompts",
+        brief=True,
+    )
+    assert rows[f"All {count}"].split("  ")[-1].strip().startswith(new)
+
+
+@pytest.mark.parametrize("stack", ["g4x2", "v6e4", "l4"])
+def test_of_one_server_nothing_is_said_of_each_and_all(stack: str) -> None:
+    said = "\n".join(lines(planned(stack)))
+    assert "each server" not in said
+    assert "\nAll " not in said
+
+
+def test_all_servers_together_run_no_more_than_their_gateway_is_sent() -> None:
+    names = ["blue", "green", "red", "amber", "violet", "teal", "pink", "grey"]
+    plan = planned("g4x8", **{"machine.names": names, "serving.maxNumSeqs": 56, "gateway.perCaller": 8})
+    count, most = 32, 1000
+    assert (plan.cost.replicas, plan.deployment.most_in_flight) == (count, most)
+    assert count * plan.speed.planned.requests > most
+    fewer = plan.speed_model.tokens_per_second_at(most // count)
+    assert plan.speed_of_all.requests == count * fewer.requests <= most
+    assert plan.speed_of_all.with_new_prompts == fewer.with_new_prompts.times(count)
+
+
 @pytest.mark.parametrize("stack", stack_names(ROOT))
 def test_no_line_ends_within_a_figure_or_its_band(stack: str) -> None:
     for line in lines(planned(stack, profile="throughput")):

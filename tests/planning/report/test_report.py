@@ -21,7 +21,7 @@ from infra.planning.report.rows import command_lines, plan_rows, resource_lines
 from infra.planning.report.terminal import WIDTH
 from infra.planning.report.text import text
 from infra.planning.settings.stackfile import read_stack, stack_names
-from infra.planning.units import BAND_CLAIM, read_duration, read_minutes, read_predicted
+from infra.planning.units import BAND_CLAIM, read_duration, read_minutes, read_predicted, read_usd
 from tests.projects import ROOT
 
 NAMES = stack_names(ROOT)
@@ -54,6 +54,25 @@ def numbers(value: Any) -> Iterator[float]:
 
 
 class TestData:
+    @pytest.mark.parametrize("name", ["l4", "v6e4", "g4x2", "g4x8"])
+    def test_the_speed_of_all_servers_is_that_of_one_times_their_number(self, name: str) -> None:
+        one = data(name)
+        planned, every, count = one["speed"]["planned"], one["speed"]["allServers"], one["cost"]["replicas"]
+        assert every["requests"] == count * planned["requests"]
+        assert every["tokensPerSecondEach"] == planned["tokensPerSecondEach"]
+        for key in ("tokensPerSecond", "withNewPrompts"):
+            assert every[key] == pytest.approx({end: count * value for end, value in planned[key].items()})
+
+    def test_the_whole_plan_says_what_is_of_one_server_and_what_of_all(self) -> None:
+        several, one = dict(plan_rows(shipped("g4x8"))), dict(plan_rows(shipped("g4x2")))
+        assert several["Capacity"][-1].endswith("at once on each of 4 servers")
+        assert " on each server: " in several["Speed"][0]
+        assert any(line.startswith("all 4 servers: ≈ ") and "with 224 running" in line for line in several["Speed"])
+        cost = shipped("g4x8").cost
+        hour = f"{read_usd(cost.usd_per_hour)}/h a server while running, {read_usd(cost.usd_per_hour_together)}/h for the 4"
+        assert several["Cost"][0].startswith(f"{hour} on a machine")
+        assert not any("server" in line for name in ("Capacity", "Speed", "Cost") for line in one[name][:1])
+
     @pytest.mark.parametrize("name", NAMES)
     def test_it_is_json_without_loss_and_without_numbers_that_json_lacks(self, name: str) -> None:
         one = data(name)

@@ -85,7 +85,7 @@ class SlicesPlan(BehindGateway):
             ends = f"ends after {read_duration(self.max_run_duration_s)}"
         if usd_per_run is not None:
             ends += f" ({read_usd(usd_per_run)})"
-        asked = f"{self.provisioning}, queued for at most {read_duration(self.valid_until_duration_s)}"
+        asked = f"{self.provisioning}, queued up to {read_duration(self.valid_until_duration_s)}"
         if self.paused:
             asked = f"paused; when resumed {self.provisioning}"
         yield "Slices", f"{', '.join(self.names)}: {asked}, {ends}"
