@@ -13,6 +13,8 @@ from pydantic.alias_generators import to_camel
 
 Number = Annotated[int | float, WithJsonSchema({"type": "number"})]
 """A number as Python holds it: a count stays whole."""
+CapacityWait = Annotated[int, Field(description="how long one `pulumi up` waits")]
+MachineRange = Annotated[str, Field(description="range of the machines, beside the gateway's `network.subnetCidr`")]
 
 
 class Data(BaseModel):
@@ -234,8 +236,8 @@ class SlicesData(Data):
     quota: str = Field(description="quota that the chips are counted against")
     valid_until_duration_s: int = Field(description="how long the request may stand in the queue")
     max_run_duration_s: int | None = Field(description="when a slice ends by itself; null where it does not")
-    wait_for_capacity_s: int = Field(description="how long one `pulumi up` waits")
-    subnet_cidr: str = Field(description="range of the machines, beside the gateway's `network.subnetCidr`")
+    wait_for_capacity_s: CapacityWait
+    subnet_cidr: MachineRange
     gateway_requests_each: int = Field(
         description="requests in flight for one slice that is ready; one more than all of these is answered with 429"
     )
@@ -267,8 +269,8 @@ class MachinesData(Data):
         description="how long a flex-start request may wait; null on other terms"
     )
     max_run_duration_s: int | None = Field(description="when a machine ends by itself; null where it does not")
-    wait_for_capacity_s: int = Field(description="how long one `pulumi up` waits")
-    subnet_cidr: str = Field(description="range of the machines, beside the gateway's `network.subnetCidr`")
+    wait_for_capacity_s: CapacityWait
+    subnet_cidr: MachineRange
     gateway_requests_each: int = Field(
         description="requests in flight for one server that is ready; one more than all of these is answered with 429"
     )
