@@ -358,7 +358,7 @@ class TestNewGrants:
         jobs = [("stager", item) for item in of_type(ran, "cloudrunv2/job:Job")]
         machines = of_type(ran, ":TpuQueuedResource") or of_type(ran, ":RegionPerInstanceConfig")
         servers = machines or of_type(ran, "cloudrunv2/service:Service")
-        users = jobs + [("server" if ":Service" in item.type else "slices", item) for item in servers]
+        users = jobs + [("server" if ":Service" in item.type else "machines", item) for item in servers]
         assert users
         for role, user in users:
             waits = [by_urn[urn] for urn in before(user) if by_urn[urn].type.endswith(":GrantPropagation")]

@@ -56,7 +56,9 @@ def test_unique_prompts_miss_the_cache_and_every_token_is_counted(measured: Any)
         assert repeat.server_output_tokens == 16 * 64
         assert repeat.prefix_hit_rate == 0
         assert sum(repeat.input_tokens) / 16 == pytest.approx(400, rel=0.03)
-        assert all(0 < ttft < whole for ttft, whole in zip(repeat.ttft_s, repeat.e2e_s, strict=True))
+        times = [*zip(repeat.ttft_s, repeat.e2e_s, strict=True)]
+        assert all(0 < ttft <= whole for ttft, whole in times)  # equal: a busy client has read the whole answer at once
+        assert any(ttft < whole for ttft, whole in times)
 
 
 def test_a_cell_beyond_the_real_kv_cache_is_skipped(measured: Any) -> None:
