@@ -367,7 +367,7 @@ class TestNewGrants:
             own = {item.urn for item in children(ran) if item.inputs.get("member") == email}
             given = {urn for wait in waits if wait.name.endswith((role, "members")) for urn in wait.depends_on}
             assert any(wait.name.endswith(role) for wait in waits), user.name
-            assert own - {urn for urn in own if "weights-reader" in urn and role == "slices"} <= given
+            assert own - {urn for urn in own if "weights-reader" in urn and role == "machines"} <= given
 
     @platforms
     @pytest.mark.parametrize(("written", "seconds"), [("90s", 90), ("0s", 0), (None, 120)])
