@@ -258,12 +258,21 @@ class TestSlices:
     def test_of_which_one_is_gone_leave_a_record_that_is_said(self, v6e4: OperatedStack, gemma4: Command) -> None:
         for name in ("blue-a", "green-a"):
             grant(v6e4, name)
-        write_member_record(v6e4.google, v6e4.plan.names, "red", "10.8.0.99")
+        write_member_record(v6e4.google, v6e4.plan.names, "blue-b", "10.8.0.99")
         answer = gemma4("status", "v6e4", "--json")
         (remark,) = [one for one in answer.data["remarks"] if "record" in one]
         assert answer.code == 0
-        assert "the record red names 10.8.0.99, where no machine of the stack is" in remark
-        assert "the next red writes its own address" in remark
+        assert "the record blue-b names 10.8.0.99, where no machine of the stack is" in remark
+        assert "the next blue-b writes its own address" in remark
+
+    def test_whose_name_is_not_planned_any_more_may_still_serve(self, v6e4: OperatedStack, gemma4: Command) -> None:
+        """Between the change of tpu.slices and the end of the `pulumi up` that deletes them."""
+        for name in ("blue-a", "green-a"):
+            grant(v6e4, name)
+        write_member_record(v6e4.google, v6e4.plan.names, "red-a", "10.8.0.99")
+        (remark,) = [one for one in gemma4("status", "v6e4", "--json").data["remarks"] if "record" in one]
+        assert "and no red-a is planned: requests go there as long as a machine answers as red-a" in remark
+        assert "nothing is sent there" not in remark
 
     def test_that_were_granted_after_the_last_up_are_said_to_serve_by_themselves(
         self, v6e4: OperatedStack, gemma4: Command

@@ -145,22 +145,23 @@ def _commands(
     plan: Plan, decision: RenewalDecision, requests: Sequence[RequestRecord], orphans: Sequence[MachineTerm]
 ) -> list[Words]:
     """Return what to run. Raises Gemma4Error where the state does not hold what runs, and where an orphan has the name that the
-    next machine needs."""
+    next machine needs. An orphan that serves nothing counts as none: `pulumi up` takes it away before it asks for the next."""
     if decision.action == "nothing":
         return []
+    standing = [one for one in orphans if one.phase in ("starts", "serves")]
     up, urns = (
         ["pulumi", "up", "--stack", plan.stack, "--yes"],
         {one.name: one.urn for one in requests if not one.leaving},
     )
-    running = decision.names if decision.action == "renew" else {one.name for one in orphans} & {*decision.names}
-    if lost := [name for name in running if name not in urns]:
+    running = {*decision.names} if decision.action == "renew" else {one.name for one in standing}
+    if lost := [name for name in decision.names if name in running and name not in urns]:
         raise Gemma4Error(
             f"the state of {plan.stack} does not hold {', '.join(lost)}, which runs; pulumi up -s {plan.stack} asks for "
             f"another beside it, and gemma4 status {plan.stack} has the command that deletes what no state knows"
         )
     if decision.action != "renew":
         return [up]
-    if taken := [one.host for one in orphans if one.name in decision.names and one.phase != "waits"]:
+    if taken := [one.host for one in standing if one.name in decision.names]:
         raise Gemma4Error(
             f"{', '.join(taken)} stands where the next machine would, and the state of {plan.stack} does not know it, so it "
             f"cannot be renewed; delete it first: gemma4 status {plan.stack} has the command"

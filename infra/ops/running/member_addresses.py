@@ -14,10 +14,11 @@ from infra.planning.plan import Plan
 
 @dataclass(frozen=True)
 class MemberAddresses:
-    """`by_host` has the first label of each name, without those whose record has the placeholder; `zone` is False where the
-    stack has no such zone. `gap` says why nothing is known."""
+    """`by_host` has the first label of each name, without those whose record has the placeholder; `planned` are the hosts of
+    which the stack file names a machine. `zone` is False where the stack has no such zone. `gap` says why nothing is known."""
 
     by_host: Mapping[str, str] = field(default_factory=dict)
+    planned: Set[str] = frozenset()
     zone: bool = True
     gap: str = ""
 
@@ -32,9 +33,15 @@ class MemberAddresses:
         return f"its record names {there}, another machine" if there else "its record names no machine"
 
     def of_nobody(self, addresses: Set[str]) -> Iterator[str]:
-        """Yield a sentence for each record that names a machine which is gone. `addresses` are those of all that are there."""
+        """Yield a sentence for each record that names none of the planned machines. `addresses` are those of all of them that
+        are there. Of a host that is not planned any more, the machine may still be there and serve."""
         for host, address in sorted(self.by_host.items()):
-            if address not in addresses:
+            if address not in addresses and host not in self.planned:
+                yield (
+                    f"the record {host} names {address}, and no {host} is planned: requests go there as long as a machine "
+                    f"answers as {host}; the next pulumi up deletes one that was planned before"
+                )
+            elif address not in addresses:
                 yield (
                     f"the record {host} names {address}, where no machine of the stack is: nothing is sent there, since nobody "
                     f"answers as {host}; the next {host} writes its own address"
@@ -50,12 +57,13 @@ def member_addresses(session: GoogleSession, plan: Plan) -> MemberAddresses:
         return MemberAddresses(gap=f"which machines the gateway finds: {error}")
     if records is None:
         return MemberAddresses(zone=False)
-    end = f".{names.domain}."
+    end, deployed = f".{names.domain}.", plan.deployment
     return MemberAddresses(
-        {
+        planned={host for member in deployed.member_paths() for host in deployed.hosts(member)},
+        by_host={
             name.removesuffix(end): address
             for name, record in records.items()
             for address in record.addresses[:1]
             if name.endswith(end) and address != PLACEHOLDER
-        }
+        },
     )

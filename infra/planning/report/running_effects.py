@@ -115,11 +115,11 @@ def _spec_updated(changed: list[str], row: Json, before: Json, after: Json) -> I
         return
     restart = _predicted(after, "restartS")
     lasts = f", {restart}" if restart else ""
+    inside = (after.get("access") or {}).get("ingress") == "internal"
     if after.get("machines"):
-        yield _servers_restarted(row["name"], lasts, min(map(_servers, (before, after))))
+        yield _servers_restarted(row["name"], lasts, before, after, inside=inside)
         return
     alone = min(len((plan.get("slices") or {}).get("names") or ()) for plan in (before, after)) < 2
-    inside = (after.get("access") or {}).get("ingress") == "internal"
     meanwhile = (
         "an outage, since no other slice answers meanwhile"
         if alone
@@ -130,16 +130,20 @@ def _spec_updated(changed: list[str], row: Json, before: Json, after: Json) -> I
     yield f"{row['name']}: the server on the slice starts anew in place{lasts}: {meanwhile}."
 
 
-def _servers_restarted(name: str, lasts: str, servers: int) -> str:
-    if servers < 2:
-        return f"{name}: the server on the machine starts anew in place{lasts}: an outage, since no other one answers then."
-    return f"{name}: the machine's servers start anew in place, one after the other{lasts} each: the others answer meanwhile."
-
-
-def _servers(plan: Json) -> int:
-    """Return how many servers the machines of a plan run."""
-    machines = plan.get("machines") or {}
-    return len(machines.get("names") or ()) * len(machines.get("servers") or ())
+def _servers_restarted(name: str, lasts: str, before: Json, after: Json, *, inside: bool) -> str:
+    each = [plan.get("machines") or {} for plan in (before, after)]
+    names, servers = (min(len(one.get(key) or ()) for one in each) for key in ("names", "servers"))
+    if servers > 1:
+        in_turn = f"start anew in place, one after the other{lasts} each"
+        return f"{name}: the machine's servers {in_turn}: the others answer meanwhile."
+    meanwhile = (
+        "an outage, since no other one answers then"
+        if names < 2
+        else "an outage, since no machine waits for another one that cannot be checked from outside"
+        if inside
+        else "the other machines answer meanwhile"
+    )
+    return f"{name}: the server on the machine starts anew in place{lasts}: {meanwhile}."
 
 
 def _copy_updated(changed: list[str], row: Json, _before: Json, after: Json) -> Iterator[str]:

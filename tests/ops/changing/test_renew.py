@@ -230,6 +230,23 @@ class TestASliceThatNoStateKnows:
         renew_answer("v6e4", yes=True)
         assert asked(v6e4) == [renewed(["blue"])]
 
+    def test_that_was_never_granted_and_is_in_no_state_is_asked_for_again(self, v6e4: OperatedStack) -> None:
+        """`pulumi up` takes such a request away first, so that nothing is bought twice."""
+        lost = v6e4.google.tpu.resources[queue(v6e4, "blue-a", "lost")]
+        lost["createTime"] = moment(time.time() - 600)
+        serve(v6e4, "green-a", left_s=80_000, ticket="two")
+        assert renew_answer("v6e4", yes=True).names == ["blue"]
+        assert asked(v6e4) == ["up --stack v6e4 --yes"]
+
+    def test_whose_time_in_the_queue_is_over_is_not_in_the_way(self, v6e4: OperatedStack) -> None:
+        serve(v6e4, "blue-a", left_s=6000, ticket="one")
+        lost = v6e4.google.tpu.resources[queue(v6e4, "blue-b", "lost")]
+        lost["createTime"] = moment(time.time() - 86_400)
+        serve(v6e4, "green-a", left_s=80_000, ticket="two")
+        answer = renew_answer("v6e4", yes=True)
+        assert [one.phase for one in answer.machines if one.orphan] == ["over"]
+        assert asked(v6e4) == [renewed(["blue"])]
+
     def test_that_has_just_been_asked_for_may_be_newer_than_the_state(self, v6e4: OperatedStack) -> None:
         serve(v6e4, "blue-a", left_s=6000, ticket="one")
         serve(v6e4, "green-a", left_s=80_000, ticket="two")

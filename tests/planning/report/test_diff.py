@@ -418,6 +418,19 @@ class TestWhatIsRunning:
         assert "one after the other" in said
         assert "the others answer meanwhile" in said
 
+    def test_a_flag_on_two_machines_with_a_server_each_is_an_outage_where_none_can_be_checked(self) -> None:
+        both = ["blue", "green"]
+        for ingress, meanwhile in (
+            ("all", "the other machines answer meanwhile"),
+            ("internal", "an outage, since no machine waits for another one"),
+        ):
+            before, after = (
+                with_resources("g4x2", machine__names=both, access__ingress=ingress, serving__maxModelLen=size)
+                for size in (8192, 4096)
+            )
+            said = compare(before, after).effects
+            assert sum(meanwhile in one for one in said) == 2, said
+
     def test_of_another_stack_nothing_is_said(self) -> None:
         assert compare(with_resources("l4"), with_resources("rtx6000")).effects == ()
 

@@ -158,6 +158,23 @@ class TestTheSlicesRow:
         assert data("v6e4", network__subnetCidr="10.9.0.0/24")["slices"]["subnetCidr"] == "10.9.1.0/24"
 
 
+class TestTheMachineRow:
+    @pytest.mark.parametrize(
+        ("stack", "settings", "said"),
+        [
+            ("g4x2", {}, "is an outage of"),
+            ("g4x2", {"machine__names": ["blue", "green"]}, "one after the other"),
+            ("g4x2", {"machine__names": ["blue", "green"], "access__ingress": "internal"}, "is an outage of"),
+            ("g4x8", {"access__ingress": "internal"}, "one after the other"),
+        ],
+    )
+    def test_says_what_a_changed_flag_costs(self, stack: str, settings: dict[str, Any], said: str) -> None:
+        plan = shipped(stack, **settings)
+        (line,) = (line for line in dict(plan_rows(plan))["Machine"] if line.startswith("a changed flag"))
+        assert said in line
+        assert read_predicted(plan.startup.restart, read_duration, ends=read_minutes) in line
+
+
 class TestText:
     @pytest.mark.parametrize("name", NAMES)
     def test_it_is_narrow_plain_and_without_blanks_at_the_ends(self, name: str) -> None:

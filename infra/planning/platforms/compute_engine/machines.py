@@ -204,6 +204,8 @@ class MachinesPlan(BehindGateway):
         one = read_predicted(startup.restart, read_duration, ends=read_minutes)
         if self.replicas == 1:
             yield f"a changed flag is an outage of {one}: the server loads again"
+        elif self.together == 1 and settings.access.ingress == "internal":
+            yield f"a changed flag is an outage of {one}: no machine waits for another one that cannot be checked from outside"
         else:
             yield f"a changed flag takes {one} a server, one after the other; the rest goes on serving"
 
