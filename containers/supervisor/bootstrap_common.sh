@@ -12,7 +12,8 @@ PAUSE_S="${GEMMA4_BOOT_PAUSE_S:-5}"
 attribute() {
     local try code value
     for ((try = 1; try <= TRIES; try++)); do
-        value=$(curl -sS -m 10 -w '\n%{http_code}' -H 'Metadata-Flavor: Google' "$METADATA/attributes/$1" 2>/dev/null)
+        # An answer that breaks off has the status 200 too.
+        value=$(curl -sS -m 10 -w '\n%{http_code}' -H 'Metadata-Flavor: Google' "$METADATA/attributes/$1" 2>/dev/null) || value=""
         code=${value##*$'\n'}
         [[ $code == 200 ]] && printf '%s' "${value%$'\n'*}" && return
         [[ $code == 404 ]] && return 1

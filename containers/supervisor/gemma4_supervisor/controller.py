@@ -56,7 +56,7 @@ class Controller:
         # First, so that a better version arrives whatever else fails.
         watch = functools.partial(AttributeWatch, settings, self._context.metadata, self._context.on_main_thread)
         watch(SUPERVISOR, self._on_program).start()
-        watch(MAINTENANCE, self._on_maintenance, lambda trouble: self._on_maintenance(None)).start()
+        watch(MAINTENANCE, self._on_maintenance, forgets=True).start()
         self._membership.start()
         failures = 0
         while not self._group.adopt_or_restart():

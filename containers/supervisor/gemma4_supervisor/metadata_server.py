@@ -97,16 +97,19 @@ class MetadataServer:
 class AttributeWatch(threading.Thread):
     """Has `changed` called with a value, None where there is none: at first, and after every change.
 
-    Has `trouble` called with a sentence when the server cannot be reached, with "" when it can again.
+    Has `trouble` called with a sentence when the server cannot be reached, with "" when it can again. With `forgets`, a value
+    that cannot be read counts as none meanwhile.
     """
 
     def __init__(
         self, settings: SupervisorSettings, metadata: MetadataServer, on_main_thread: OnMainThread, path: str,
         changed: Callable[[str | None], None], trouble: Callable[[str], None] = lambda text: None,
+        forgets: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(name=f"watch {path}", daemon=True)
         self._settings, self._metadata, self._path = settings, metadata, path
         self._on_main_thread, self._changed, self._trouble = on_main_thread, changed, trouble
+        self._forgets = forgets
 
     def run(self) -> None:
         """Watch for ever."""
@@ -115,8 +118,11 @@ class AttributeWatch(threading.Thread):
             try:
                 value, etag = self._metadata.wait(self._path, etag, self._settings.watch_s)
             except TransientError as error:
-                failures += 1
+                failures, etag = failures + 1, "NONE"
                 self._tell(self._trouble, str(error))
+                if self._forgets and known != "absent":
+                    known = "absent"
+                    self._tell(self._changed, None)
                 time.sleep(backoff(self._settings.retry_s, 30, failures))
                 continue
             if failures:

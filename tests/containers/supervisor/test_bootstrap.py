@@ -70,6 +70,17 @@ class TestTheStartupScript:
         threading.Timer(0.2, lambda: setattr(boot.metadata, "away", "")).start()
         assert boot.run(tries=200).returncode == 0
 
+    def test_the_startup_script_asks_again_where_an_answer_breaks_off(self, boot: Boot) -> None:
+        curl = (boot.tools / "curl").readlink()
+        cut = boot.state.parent / "cut"
+        half = archive.in_base64(archive.supervisor())[:4000]
+        boot.put(
+            "curl", f"[ -e {cut} ] && exec {curl} \"$@\"\n: > {cut}\nprintf '{half}\\n200'\nexit 18  # a partial file"
+        )
+        done = boot.run()
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert boot.program == archive.supervisor()
+
     def test_the_startup_script_waits_for_a_command_that_the_first_boot_still_installs(self, boot: Boot) -> None:
         (boot.tools / "docker").unlink()
         threading.Timer(0.2, lambda: (boot.tools / "docker").symlink_to(boot.machine.bin / "docker")).start()

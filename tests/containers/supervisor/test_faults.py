@@ -33,6 +33,15 @@ class TestMaintenance:
         assert [entry["severity"] for entry in tpu.said("maintenance")] == ["WARNING"]
         assert not tpu.said("trouble")
 
+    def test_maintenance_is_told_again_once_a_server_that_was_away_answers(self, tpu: TpuMachine) -> None:
+        tpu.metadata.announce_maintenance(NOTICE)
+        tpu.serve("spec-a")
+        tpu.until(lambda: tpu.status.get("maintenance"), "the notice")
+        tpu.metadata.away = "503"
+        tpu.until(lambda: tpu.status["maintenance"] is None, "that nobody knows of any")
+        tpu.metadata.away = ""
+        tpu.until(lambda: tpu.status["maintenance"], "the same notice again")
+
 
 class TestTroubleWithTheMetadata:
     def test_trouble_with_the_metadata_is_the_specifications_alone(self, tpu: TpuMachine) -> None:
