@@ -40,7 +40,7 @@ class MachinePlace(Protocol):
 def drain(place: MachinePlace, machine: str, limit_s: float, progress: Progress) -> None:
     """Let a machine that serves take no new requests, and wait until it has answered those that it has.
 
-    Returns at once where its server does not serve or its supervisor has not reported lately. It never fails: a machine that
+    Returns at once where none of its servers serves or its supervisor has not reported lately. It never fails: a machine that
     cannot be drained is deleted all the same.
     """
     began = place.session.clock()
@@ -63,7 +63,10 @@ def drain(place: MachinePlace, machine: str, limit_s: float, progress: Progress)
 
 
 def _stage(place: MachinePlace, machine: str) -> str:
-    """Return the stage that the supervisor reports; blank where there is no machine, or no report of the last minutes."""
+    """Return the stage that the supervisor reports; blank where there is no machine, or no report of the last minutes.
+
+    It reports that of the worst of its servers. One that serves may have requests whatever the others do.
+    """
     if not place.is_up(machine):
         return ""
     try:
@@ -74,4 +77,8 @@ def _stage(place: MachinePlace, machine: str) -> str:
         return ""
     at = timestamp_s(str(said.get("at") or ""))
     recent = at is not None and place.session.clock() - at <= _SILENT_S
-    return str(said.get("stage") or "") if recent else ""
+    if not recent:
+        return ""
+    stage, servers = str(said.get("stage") or ""), said.get("servers") or ()
+    is_out = stage in ("draining", _DRAINED)
+    return "serving" if not is_out and any(one.get("stage") == "serving" for one in servers) else stage

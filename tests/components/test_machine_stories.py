@@ -120,6 +120,14 @@ class TestAMachineThatEnds:
         assert UNFOLLOWED_S - 10 < story.clock.now - began - 3600 < UNFOLLOWED_S + 30
         assert f"{ZONE} {BLUE}" not in story.machines()
 
+    def test_of_which_one_server_starts_lets_the_others_finish(self, story: Story, end: Any) -> None:
+        story.supervisors.half.add("blue")
+        end(story)
+        story.up()
+        assert "blue drained" in story.supervisors.told
+        asked = story.asked()
+        assert asked.index("setMetadata") < asked.index("deleteInstances")
+
     def test_whose_supervisor_is_dead_is_deleted_at_once(self, story: Story, end: Any) -> None:
         story.supervisors.silent.add("blue")
         end(story)

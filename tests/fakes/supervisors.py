@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 from tests.fakes.google import FakeGoogle
 
@@ -26,6 +27,8 @@ class Supervisors:
         self.answering: set[str] = set()
         self.silent: set[str] = set()
         """Members whose supervisor is dead."""
+        self.half: set[str] = set()
+        """Members of two servers, of which one starts while the other serves."""
 
     def look(self) -> None:
         google = self.google
@@ -74,5 +77,8 @@ class Supervisors:
         said = f"{name} {stage}"
         if said not in self.told:
             self.told.append(said)
-        report = {"stage": stage, "at": self.google.world.at(0)}
+        report: dict[str, Any] = {"stage": stage, "at": self.google.world.at(0)}
+        if name in self.half:
+            report["servers"] = [{"stage": "serving"}, {"stage": "starting"}]
+            report["stage"] = stage if drained else "starting"
         publish({"gemma4/status": json.dumps(report)})
