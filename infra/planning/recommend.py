@@ -26,8 +26,8 @@ from infra.planning.ranking import doubt_about, ranked, usd
 from infra.planning.server.implementations import implementation_of
 from infra.suggestions import did_you_mean
 
-KEPT_PLANS = 2048
-"""Plans, of about 12 KiB each, that a further search may use again: needs for other numbers of users share most of theirs."""
+KEPT_PLANS = 1024
+"""Plans, of about 35 KiB each, that a further search may use again: needs for other numbers of users share most of theirs."""
 
 
 @dataclass(frozen=True)

@@ -147,6 +147,24 @@ class TestStatus:
         )
         assert said[:-1] in " ".join(gemma4("status", "g4x2").out.split())
 
+    def test_a_report_that_google_does_not_hand_out_says_why(self, g4x2: OperatedStack, gemma4: Command) -> None:
+        run_machine(g4x2)
+        report(g4x2)
+        message = "Permission 'compute.instances.getGuestAttributes' denied"
+        g4x2.google.fault("GET", "getGuestAttributes", status=403, message=message, times=9)
+        answer = gemma4("status", "g4x2", "--json")
+        assert (answer.code, only(answer.data)["serving"]) == (1, False)
+        assert "its report cannot be read: " in answer.data["next"]
+        assert message in answer.data["next"]
+
+    def test_trouble_that_keeps_a_machine_at_another_specification_is_said(
+        self, g4x2: OperatedStack, gemma4: Command
+    ) -> None:
+        run_machine(g4x2)
+        report(g4x2, running="spec-000000000000", errors=[{"message": "The image\nis not there."}])
+        then = gemma4("status", "g4x2", "--json").data["next"]
+        assert "and reports trouble: The image is not there; see gcloud" in then
+
     def test_trouble_of_a_machine_that_serves_is_said_and_is_no_fault(
         self, g4x2: OperatedStack, gemma4: Command
     ) -> None:

@@ -346,8 +346,16 @@ class TestStatus:
         [
             ({"stage": "serving", "running": "spec-old"}, "another specification", False),
             ({"stage": "starting"}, "it is starting", False),
-            ({"stage": "waiting", "errors": [{"message": "registry answers 403"}]}, "reports trouble", False),
-            ({"stage": "serving", "errors": [{"message": "registry answers 403"}]}, "reports trouble", True),
+            (
+                {"stage": "waiting", "errors": [{"message": "registry answers 403"}]},
+                "reports trouble: registry answers 403; ",
+                False,
+            ),
+            (
+                {"stage": "serving", "errors": [{"message": "registry answers 403"}]},
+                "reports trouble: registry answers 403; ",
+                True,
+            ),
             ({"stage": "serving", "maintenance": "TERMINATE_ON_HOST_MAINTENANCE"}, "Google announces", True),
         ],
     )

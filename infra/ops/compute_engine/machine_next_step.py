@@ -6,7 +6,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from infra.ops.compute_engine.machine_state import MachineState
-from infra.ops.running.supervised_machine import NOTHING, log_command, report_fault, routing_fault, specification_fault
+from infra.ops.running.supervised_machine import (
+    NOTHING,
+    log_command,
+    report_fault,
+    routing_fault,
+    specification_fault,
+    trouble_of,
+)
 from infra.ops.running.supervisor_report import SERVING
 from infra.planning.plan import Plan
 
@@ -21,17 +28,15 @@ def with_next_step(seen: MachineState, plan: Plan) -> MachineState:
         or _machine_fault(seen)
         or report_fault(seen, plan, log)
         or _server_fault(seen, log)
-        or specification_fault(seen, plan, f"reports trouble: see {log}")
+        or specification_fault(seen, plan, log)
         or routing_fault(seen, log)
     )
     if fault:
         return replace(seen, serving=False, next=fault)
-    serving, trouble = seen.supervisor.stage == SERVING, seen.supervisor.error
+    serving = seen.supervisor.stage == SERVING
     doing = NOTHING if serving else "it is starting: driver, image, weights and compilation take a while"
-    if trouble:
-        doing = (
-            f"it {'serves' if serving else 'does not serve yet'}, and reports trouble: {trouble.rstrip('.')}; see {log}"
-        )
+    if seen.supervisor.error:
+        doing = f"it {'serves' if serving else 'does not serve yet'}, and {trouble_of(seen.supervisor, log)}"
     return replace(seen, serving=serving, next=doing)
 
 

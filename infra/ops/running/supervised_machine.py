@@ -64,7 +64,7 @@ def report_fault(seen: SupervisedMachine, plan: Plan, log: str) -> str:
     shows what it wrote."""
     said = seen.supervisor
     if said.unreadable:
-        return "whether it serves is unknown, since its report cannot be read: see the line above"
+        return f"whether it serves is unknown, since its report cannot be read: {_inside(said.unreadable)}"
     if said.age_s is not None and said.age_s > SILENT_S:
         return f"its supervisor has not reported for {read_duration(said.age_s)}: see {log}"
     if not said.stage and seen.age_s is not None and seen.age_s > plan.startup.extremes.high:
@@ -73,16 +73,26 @@ def report_fault(seen: SupervisedMachine, plan: Plan, log: str) -> str:
     return ""
 
 
-def specification_fault(seen: SupervisedMachine, plan: Plan, trouble: str) -> str:
-    """Return why a machine that serves does not serve what is planned; empty where it does. `trouble`: where to read of it."""
+def specification_fault(seen: SupervisedMachine, plan: Plan, log: str) -> str:
+    """Return why a machine that serves does not serve what is planned; empty where it does."""
     said = seen.supervisor
     if said.stage != SERVING or said.running == plan.command.spec_hash:
         return ""
     if said.error:
-        return f"it serves another specification than planned, and {trouble}"
+        return f"it serves another specification than planned, and {trouble_of(said, log)}"
     if said.preparing:
         return "it serves another specification while it prepares the next: look again in some minutes"
     return f"it serves another specification than planned: pulumi up -s {plan.stack} brings it up to date"
+
+
+def trouble_of(said: SupervisorReport, log: str) -> str:
+    """Return the newest trouble of a supervisor that reports one, as the end of a sentence, with the command for the rest."""
+    return f"reports trouble: {_inside(said.error)}; see {log}"
+
+
+def _inside(sentence: str) -> str:
+    """Return a sentence as a part of another one, in a line."""
+    return " ".join(sentence.split()).rstrip(".")
 
 
 def routing_fault(seen: SupervisedMachine, log: str) -> str:

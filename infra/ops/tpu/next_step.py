@@ -7,7 +7,14 @@ from dataclasses import replace
 
 from infra.google.times import read_moment
 from infra.google.tpu_types import QueueState
-from infra.ops.running.supervised_machine import NOTHING, log_command, report_fault, routing_fault, specification_fault
+from infra.ops.running.supervised_machine import (
+    NOTHING,
+    log_command,
+    report_fault,
+    routing_fault,
+    specification_fault,
+    trouble_of,
+)
 from infra.ops.running.supervisor_report import SERVING
 from infra.ops.tpu.slice_status import SliceStatus
 from infra.planning.plan import Plan
@@ -29,7 +36,7 @@ def with_next_step(seen: SliceStatus, plan: Plan) -> SliceStatus:
         or _queue_fault(seen)
         or _machine_fault(seen)
         or report_fault(seen, plan, log)
-        or specification_fault(seen, plan, f"{_TROUBLE} {log}")
+        or specification_fault(seen, plan, log)
         or ("" if seen.followed else routing_fault(seen, log))  # one that is followed is not to be asked any more
     )
     if fault:
@@ -86,14 +93,13 @@ def _machine_fault(seen: SliceStatus) -> str:
     return ""
 
 
-_TROUBLE = "reports trouble: see the line above, and what came before it:"
 _FURTHER_SLICE = "queue a further slice (tpu.slices) to go on serving"
 
 
 def _ahead(seen: SliceStatus, plan: Plan) -> str:
     """Return what may soon end a slice that serves or starts: trouble, maintenance, its run duration. Empty if nothing."""
     if seen.supervisor.error:
-        return f"the machine {_TROUBLE} {log_command(plan, seen.host)}"
+        return f"the machine {trouble_of(seen.supervisor, log_command(plan, seen.host))}"
     if seen.maintenance:
         return f"Google announces maintenance for {read_moment(seen.maintenance)}: {_FURTHER_SLICE}"
     if seen.supervisor.maintenance:
