@@ -14,8 +14,8 @@ WEIGHTS = "weights"
 def log_sources(plan: Plan, *, slice_name: str | None = None, revision: str | None = None) -> dict[str, LogSource]:
     """Return the sources of a stack's log by their names: of each machine its own, else `service`, `gateway` or `weights`.
 
-    `slice_name` leaves that slice alone, `revision` that revision of the service or the gateway. Raises SettingsError
-    where there is no such slice, and where both are given.
+    `slice_name` leaves that slice or machine alone, or that of a server of this name; `revision` that revision of the service
+    or the gateway. Raises SettingsError where there is no such slice, and where both are given.
     """
     if slice_name is not None:
         return _of_slice(plan, slice_name, revision)
@@ -42,7 +42,9 @@ def _machines(plan: Plan, member: str) -> dict[str, LogSource]:
 
 def _of_slice(plan: Plan, name: str, revision: str | None) -> dict[str, LogSource]:
     nothing = "There is no log to show."
-    slices = {member: sources for member in plan.deployment.member_paths() if (sources := _machines(plan, member))}
+    machines = plan.deployment.names if isinstance(plan.deployment, BehindGateway) else ()
+    named = (*machines, *plan.deployment.member_paths())  # a machine, or a server on it
+    slices = {name: sources for name in named if (sources := _machines(plan, name))}
     if not slices:
         title = plan.accelerator.title
         raise SettingsError.of("--slice", f"{plan.stack} serves on {title}, without slices.", nothing, "Leave it out.")

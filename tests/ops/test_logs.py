@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 import yaml
 
+from infra.errors import SettingsError
 from infra.google.times import moment_ms
 from infra.ops.cli import run
 from infra.ops.commands import logs
+from infra.ops.log_sources import log_sources
+from infra.ops.plan_inputs import plan_stack
 from tests.fakes.google import FakeGoogle
 from tests.fakes.google.client import START, FakeTime, session
-from tests.projects import assert_has_its_form
+from tests.projects import ROOT, assert_has_its_form
 
 RUN_SERVICE = {"service_name": "gemma4-l4", "location": "us-east4"}
 Capture = pytest.CaptureFixture[str]
@@ -159,6 +162,16 @@ class TestFollowing:
         fake.fault("POST", "entries:list", status=403, message="Permission 'logging.logEntries.list' denied", times=9)
         assert run(["logs", "l4", "--follow"]) == 1
         assert "roles/logging.viewer" in capsys.readouterr().err
+
+
+class TestAMachineWithSeveralServers:
+    @pytest.mark.parametrize("name", ["blue", "blue-2"])
+    def test_is_found_by_its_own_name_and_by_a_server_s(self, name: str) -> None:
+        assert [*log_sources(plan_stack("g4x8", root=ROOT).plan, slice_name=name)] == ["blue"]
+
+    def test_is_named_where_nothing_has_that_name(self) -> None:
+        with pytest.raises(SettingsError, match=r"no machine 'bleu'.*Did you mean blue\?"):
+            log_sources(plan_stack("g4x8", root=ROOT).plan, slice_name="bleu")
 
 
 class TestBadInput:
