@@ -129,11 +129,12 @@ class AttributeWatch(threading.Thread):
                 failures = 0
                 self._tell(self._trouble, "")
             mark = "absent" if value is None else f"={value}"
-            if mark != known:
-                known = mark
+            is_new, known = mark != known, mark
+            if is_new:
                 self._tell(self._changed, value)
-            if value is None:
-                time.sleep(self._settings.retry_s)  # the change of an absent attribute cannot be waited for
+            if value is None or not is_new:
+                # The change of an absent attribute cannot be waited for, and nobody says so of announced maintenance.
+                time.sleep(self._settings.retry_s)
 
     def _tell(self, act: Callable[[T], None], value: T) -> None:
         self._on_main_thread(lambda: act(value))

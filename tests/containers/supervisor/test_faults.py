@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from containers.supervisor.gemma4_supervisor.metadata_server import AttributeWatch
+from containers.supervisor.gemma4_supervisor.supervisor_settings import SupervisorSettings
 from tests.containers.supervisor.test_supervisor_readme import README
 from tests.fakes.metadata_server import MAINTENANCE
 from tests.fakes.tpu_machine import TpuMachine
@@ -41,6 +45,32 @@ class TestMaintenance:
         tpu.until(lambda: tpu.status["maintenance"] is None, "that nobody knows of any")
         tpu.metadata.away = ""
         tpu.until(lambda: tpu.status["maintenance"], "the same notice again")
+
+    def test_maintenance_is_not_asked_for_without_pause_where_a_server_does_not_wait_for_its_change(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        pauses, told, asked = list[float](), list[str | None](), list[int]()
+
+        def pause(seconds: float) -> None:
+            pauses.append(seconds)
+            if len(pauses) == 3:
+                raise EndOfTest
+
+        def at_once(*_: object) -> tuple[str, str]:
+            asked.append(len(pauses))
+            assert len(asked) < 10, "it asks without a pause"
+            return "NONE", "etag"
+
+        monkeypatch.setattr(time, "sleep", pause)
+        server: Any = SimpleNamespace(wait=at_once)
+        settings = SupervisorSettings(retry_s=2)
+        with pytest.raises(EndOfTest):
+            AttributeWatch(settings, server, lambda act: act(), MAINTENANCE, told.append).run()
+        assert (told, asked, pauses) == (["NONE"], [0, 0, 1, 2], [2, 2, 2])
+
+
+class EndOfTest(Exception):
+    """Ends a thread that goes on for ever."""
 
 
 class TestTroubleWithTheMetadata:
