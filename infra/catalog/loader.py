@@ -12,7 +12,7 @@ from pathlib import Path
 
 from infra.catalog.failures import KnownFailure
 from infra.catalog.file_reader import DATA, CatalogFile, RowT, nearest
-from infra.catalog.lock import Lock, read_lock
+from infra.catalog.lock import Lock, lock_stamp, read_lock
 from infra.catalog.schema import (
     Accelerator,
     Architecture,
@@ -44,6 +44,7 @@ class Catalog:
 
     def __init__(self, directory: Path = DATA) -> None:
         self._directory = directory
+        self._lock: tuple[object, Lock] | None = None
 
     @property
     def architectures(self) -> Mapping[str, Architecture]:
@@ -182,10 +183,17 @@ class Catalog:
         """Return what vLLM logged as loaded on one GPU, by model."""
         return self._measurements_file[3]
 
-    @cached_property
+    @property
     def lock(self) -> Lock:
-        """Return the digests and revisions that were resolved online; empty until somebody has pinned them."""
-        return read_lock(self._directory, images=self.images, repositories={**self.models, **self.assistants})
+        """Return the digests and revisions that were resolved online; empty until somebody has pinned them.
+
+        Read again when the file has changed: `gemma4 pin` writes it while `gemma4 mcp` goes on answering.
+        """
+        stamp = lock_stamp(self._directory)
+        if self._lock is None or self._lock[0] != stamp:
+            repositories = {**self.models, **self.assistants}
+            self._lock = stamp, read_lock(self._directory, images=self.images, repositories=repositories)
+        return self._lock[1]
 
     def model(self, model: str) -> Model:
         """Return the model of that id. Raises CatalogError, which names the nearest ids, where there is none."""

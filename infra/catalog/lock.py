@@ -42,6 +42,15 @@ def read_lock(directory: Path, *, images: Collection[str], repositories: Collect
     return lock
 
 
+def lock_stamp(directory: Path) -> object:
+    """Return what is another after each change of the lock file; None where it cannot be looked at."""
+    try:
+        seen = (directory / NAME).stat()
+    except OSError:
+        return None
+    return seen.st_mtime_ns, seen.st_size, seen.st_ino
+
+
 def write_lock(lock: Lock, directory: Path = DATA) -> Path:
     """Write `lock` sorted, so that a new pin is a small diff, and return the file's path."""
     path = directory / NAME

@@ -130,6 +130,15 @@ class TestTheLock:
         assert Catalog(copy).lock.images == {"gpu": DIGEST, "tpu": DIGEST}
         assert list(Catalog(copy).lock.models) == ["gemma-4-12b-it-assistant", "gemma-4-31b-it"]
 
+    def test_what_is_pinned_later_is_seen_by_a_catalog_that_was_read_before(self, copy: Path) -> None:
+        """`gemma4 mcp` answers for days, while `gemma4 pin` runs beside it."""
+        facts = Catalog(copy)
+        write_lock(Lock(), copy)
+        assert facts.lock == Lock()
+        assert facts.lock is facts.lock, "it is read once while it stays as it is"
+        write_lock(Lock(images={"gpu": DIGEST}), copy)
+        assert facts.lock.images == {"gpu": DIGEST}
+
     def test_the_shipped_file_is_in_the_form_that_pinning_writes(self, copy: Path) -> None:
         before = (copy / "lock.json").read_text("utf-8")
         write_lock(Catalog(copy).lock, copy)
