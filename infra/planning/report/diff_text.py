@@ -28,7 +28,7 @@ def comparison_parts(comparison: Comparison, stack: str) -> Iterator[RenderableT
         yield f"· {effect}"
     for change in comparison.changes:
         if change.section == "warnings":
-            when = "with other figures" if change.before and change.after else "no longer" if change.before else "new"
+            when = "changed" if change.before and change.after else "no longer" if change.before else "new"
             yield f"{when}: {change.subject.lower()} {change.after or change.before}"
     told = [change for change in comparison.changes if change.section not in ("warnings", "other")]
     rest = sum(change.section == "other" for change in comparison.changes)

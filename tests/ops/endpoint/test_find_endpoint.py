@@ -50,7 +50,7 @@ class TestOfAStack:
         found = find_endpoint("v6e4")
         assert found.members == (Member("blue", "/members/blue"),)
         assert find_member(found, "blue") == found.members[0]
-        with pytest.raises(SettingsError, match=r"v6e4 has no slice 'pink'.*Name one of: blue"):
+        with pytest.raises(SettingsError, match=r"v6e4 has no slice or machine 'pink'.*Name one of: blue"):
             find_member(found, "pink")
 
     def test_asks_for_an_identity_token_and_never_prints_it(self, state: State) -> None:
