@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import pytest
 from pulumi.runtime import mocks
 
-from infra.catalog import Lock, catalog
+from infra.catalog import Catalog, Lock, catalog
 from infra.components.shared.private_service import mark_of
 from infra.ops.program import REDACTED, Registration, Run, run_program
 from infra.planning.gateway.members import READY_PORT
@@ -456,7 +456,7 @@ def filled_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = catalog()
     models = dict.fromkeys((*facts.models, *facts.assistants), "0b" * 20)
     images = dict.fromkeys(facts.images, "sha256:" + "0a" * 32)
-    monkeypatch.setitem(facts.__dict__, "lock", Lock(images=images, models=models))
+    monkeypatch.setattr(Catalog, "lock", Lock(images=images, models=models))
 
 
 class TestPinning:

@@ -50,12 +50,13 @@ def shipped(name: str, **typed: Any) -> Plan:
     return make_plan(name, stack_file, {path.replace("__", "."): value for path, value in typed.items()})
 
 
-def pinned_facts() -> Catalog:
+class PinnedCatalog(Catalog):
     """The catalog with a lock that pins everything."""
-    facts = Catalog()
-    models = dict.fromkeys((*facts.models, *facts.assistants), REVISION)
-    facts.__dict__["lock"] = Lock(images=dict.fromkeys(facts.images, DIGEST), models=models)
-    return facts
+
+    @property
+    def lock(self) -> Lock:
+        models = dict.fromkeys((*self.models, *self.assistants), REVISION)
+        return Lock(images=dict.fromkeys(self.images, DIGEST), models=models)
 
 
 def gated_facts() -> Catalog:
@@ -619,7 +620,7 @@ class TestPins:
             assert loose in note
 
     def test_a_filled_lock_pins_images_and_weights_and_ends_the_note(self) -> None:
-        one = make_plan("test", {**RTX, "images": {"requirePinned": True}}, facts=pinned_facts())
+        one = make_plan("test", {**RTX, "images": {"requirePinned": True}}, facts=PinnedCatalog())
         assert one.refusals == ()
         assert all(image.pinned and image.upstream.endswith(f"@{DIGEST}") for image in one.images.values())
         assert [weights.revision for weights in one.weights] == [REVISION]
@@ -627,12 +628,12 @@ class TestPins:
 
     def test_an_override_by_tag_is_loose_again(self) -> None:
         settings = {**RTX, "images": {"requirePinned": True, "serving": "vllm/vllm-openai:nightly"}}
-        one = make_plan("test", settings, facts=pinned_facts())
+        one = make_plan("test", settings, facts=PinnedCatalog())
         assert [fault.key for fault in one.refusals] == ["images.requirePinned"]
         assert "image vllm/vllm-openai:nightly" in one.refusals[0].fact
 
     def test_a_drafter_is_pinned_as_well(self) -> None:
-        one = make_plan("test", G4, facts=pinned_facts())
+        one = make_plan("test", G4, facts=PinnedCatalog())
         assert [weights.revision for weights in one.weights] == [REVISION, REVISION]
         assert plan(G4).weights[1].hub_id.endswith("-assistant")
 
@@ -681,7 +682,7 @@ class TestNotes:
         assert not told(MOE, images__serving="vllm/vllm-tpu:v0.30.0")
         assert not told(MOE, images__mode="build")  # which would fail before a slice is asked for
         assert not told({"model": "gemma-4-e4b-it", "accelerator": "l4"})
-        assert not [note for note in make_plan("test", MOE, facts=pinned_facts()).notes if "gemma4 pin tpu" in note]
+        assert not [note for note in make_plan("test", MOE, facts=PinnedCatalog()).notes if "gemma4 pin tpu" in note]
 
     def test_whoever_may_call_or_deploy_ends_its_note(self) -> None:
         member = ["group:ml@example.com"]

@@ -62,7 +62,9 @@ def find_member(endpoint: Endpoint, name: str | None) -> Member | None:
             return member
     known = ", ".join(one.name for one in endpoint.members if one.name)
     fix = f"Name one of: {known}." if known else "Leave it out."
-    raise SettingsError.of("--slice", f"{endpoint.name} has no slice or machine {name!r}.", "There is nobody to ask.", fix)
+    raise SettingsError.of(
+        "--slice", f"{endpoint.name} has no slice or machine {name!r}.", "There is nobody to ask.", fix
+    )
 
 
 def _of_stack(stack: str) -> Endpoint:
