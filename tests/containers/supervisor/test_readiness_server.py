@@ -69,7 +69,7 @@ class TestWhatIsAnswered:
     def test_gateways_know_of_a_refusal_some_seconds_after_the_first_of_several(
         self, readiness: Readiness, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        now = [time.monotonic()]
+        now = [1000.0]  # whole, so that sums and differences are exact
         monkeypatch.setattr(time, "monotonic", lambda: now[0])
         readiness.accept("")
         readiness.refuse("", "it is unhealthy")
@@ -82,7 +82,7 @@ class TestWhatIsAnswered:
     def test_alive_is_answered_while_the_main_loop_turns(
         self, readiness: Readiness, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        now = [time.monotonic()]
+        now = [1000.0]  # whole, so that sums and differences are exact
         monkeypatch.setattr(time, "monotonic", lambda: now[0])
         readiness.turned()
         now[0] += 300
