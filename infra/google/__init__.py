@@ -3,7 +3,7 @@
 `gcp_settings` (which project, endpoints and credentials), `credentials`, `session` (every request goes through it: retries,
 time-outs), `api_errors` and `refusals` (what an error means and what to do). Then one module an API: `tpu_zone` with its
 types in `tpu_types`, `compute_zone` (machines and managed groups of Compute Engine) with its types in `compute_types`,
-`metadata_change` (how attributes of either are changed),
+`metadata_change` (how attributes of either are changed), `supervisor_report` (what the supervisor on one last wrote),
 `capacity_advice` (how likely a machine is to be had, and what spot has cost),
 the owner and end of a slice in `slice_records` and what counts against a quota in `tpu_chips`, `cloud_run`, `dns_records`,
 `monitoring`, `storage` with a folder's list of files in `weights_manifest`, `subnets`, `logs`, `quota_limits`,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from infra.errors import GoogleError
 from infra.google.session import GoogleSession
-from infra.google.times import timestamp_s
+from infra.google.supervisor_report import NAMESPACE, SERVING, read_report, server_stages
 from infra.planning.gateway.members import DRAIN
 from infra.planning.units import read_duration
 from infra.providers.base import Progress
@@ -20,8 +19,8 @@ UNFOLLOWED_S = 60.0
 _SILENT_S = 150.0  # the supervisor renews its report every minute
 _WRITE_S = 60.0
 _POLL_S = 2.0
-_NAMESPACE, _KEY = "gemma4", "status"
-_SERVES, _DRAINED = ("serving", "draining"), "drained"
+_DRAINING, _DRAINED = "draining", "drained"
+_SERVES = (SERVING, _DRAINING)
 
 
 class MachinePlace(Protocol):
@@ -69,16 +68,9 @@ def _stage(place: MachinePlace, machine: str) -> str:
     """
     if not place.is_up(machine):
         return ""
-    try:
-        said: Any = json.loads(place.guest_attributes(machine, _NAMESPACE).get(_KEY, ""))
-    except ValueError:
+    attributes = place.guest_attributes(machine, NAMESPACE)
+    said = read_report(attributes, place.session.clock())
+    if said.age_s is None or said.age_s > _SILENT_S:
         return ""
-    if not isinstance(said, Mapping):
-        return ""
-    at = timestamp_s(str(said.get("at") or ""))
-    recent = at is not None and place.session.clock() - at <= _SILENT_S
-    if not recent:
-        return ""
-    stage, servers = str(said.get("stage") or ""), said.get("servers") or ()
-    is_out = stage in ("draining", _DRAINED)
-    return "serving" if not is_out and any(one.get("stage") == "serving" for one in servers) else stage
+    is_out = said.stage in (_DRAINING, _DRAINED)
+    return SERVING if not is_out and SERVING in server_stages(attributes).values() else said.stage

@@ -79,6 +79,6 @@ class Supervisors:
             self.told.append(said)
         report: dict[str, Any] = {"stage": stage, "at": self.google.world.at(0)}
         if name in self.half:
-            report["servers"] = [{"stage": "serving"}, {"stage": "starting"}]
+            report["servers"] = [{"name": "gemma4-0", "stage": "serving"}, {"name": "gemma4-1", "stage": "starting"}]
             report["stage"] = stage if drained else "starting"
         publish({"gemma4/status": json.dumps(report)})

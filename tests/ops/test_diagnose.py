@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from infra.google.supervisor_report import SupervisorReport
 from infra.google.times import moment_ms
 from infra.ops.cli import run
 from infra.ops.commands import diagnose
@@ -22,7 +23,6 @@ from infra.ops.diagnosing.findings import Diagnosis, Line
 from infra.ops.diagnosing.model_summary import question
 from infra.ops.endpoint.endpoint import Endpoint, Member
 from infra.ops.running.supervised_machine import NOTHING
-from infra.ops.running.supervisor_report import SupervisorReport
 from infra.ops.tpu import slice_look
 from infra.ops.tpu.slice_status import SliceStatus
 from infra.serving.load import ServerLoad

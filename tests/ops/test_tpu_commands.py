@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from infra.catalog import catalog
+from infra.google.supervisor_report import read_report
 from infra.google.tpu_types import QueueState
 from infra.ops.cli import run
-from infra.ops.running.supervisor_report import read_report
 from infra.ops.tpu.read_slices import slice_statuses
 from infra.ops.tpu.slice_status import SliceStatus
 from infra.ops.tpu.zone_survey import ZoneRow

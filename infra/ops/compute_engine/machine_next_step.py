@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from infra.google.supervisor_report import SERVING
 from infra.ops.compute_engine.machine_state import MachineState
 from infra.ops.running.supervised_machine import (
     NOTHING,
@@ -14,7 +15,6 @@ from infra.ops.running.supervised_machine import (
     specification_fault,
     trouble_of,
 )
-from infra.ops.running.supervisor_report import SERVING
 from infra.planning.plan import Plan
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from infra.ops.running.supervisor_report import SupervisorReport
+from infra.google.supervisor_report import SupervisorReport
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from dataclasses import replace
 from infra.google.compute_types import ComputeInstance, GroupMember
 from infra.google.compute_zone import ComputeZone, MachineGroup
 from infra.google.session import GoogleSession
+from infra.google.supervisor_report import NAMESPACE, SERVING, age_s, hear
 from infra.google.times import timestamp_s
 from infra.ops.compute_engine.machine_next_step import with_next_step
 from infra.ops.compute_engine.machine_state import MachineState
 from infra.ops.running.member_addresses import MemberAddresses
 from infra.ops.running.supervised_machine import why_unrouted
-from infra.ops.running.supervisor_report import NAMESPACE, SERVING, age_s, hear
 from infra.planning.plan import Plan
 from infra.planning.platforms.compute_engine.machines import MachinesPlan
 

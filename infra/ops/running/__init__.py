@@ -3,7 +3,6 @@
 `platform_operations`  what each platform answers about its servers; one class a platform, in the platform's own folder
 `capacity_by_zone`     what Google advises about a machine type in each zone
 `machine_term`         a machine that Google may end: how far it is, and until when
-`supervisor_report`    what the supervisor on a machine last wrote
 `supervised_machine`   what a TPU slice and a machine with GPUs have in common: faults that the report shows, state in a line
 `member_addresses`     which machines the stack's gateway finds by their names
 `running_now`          what a platform found, and whether it serves as planned

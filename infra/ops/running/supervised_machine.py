@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from infra.google.logs import LogSource
+from infra.google.supervisor_report import SERVING, SupervisorReport
 from infra.google.times import read_moment
 from infra.ops.running.member_addresses import MemberAddresses
-from infra.ops.running.supervisor_report import SERVING, SupervisorReport
 from infra.planning.plan import Plan
 from infra.planning.units import read_duration
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from infra.google.supervisor_report import SERVING
 from infra.google.times import read_moment
 from infra.google.tpu_types import QueueState
 from infra.ops.running.supervised_machine import (
@@ -15,7 +16,6 @@ from infra.ops.running.supervised_machine import (
     specification_fault,
     trouble_of,
 )
-from infra.ops.running.supervisor_report import SERVING
 from infra.ops.tpu.slice_status import SliceStatus
 from infra.planning.plan import Plan
 from infra.planning.units import read_duration

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 from infra.google.session import GoogleSession
 from infra.google.slice_records import is_expired, is_owned, request_end, run_end
+from infra.google.supervisor_report import NAMESPACE, SERVING, age_s, hear
 from infra.google.times import duration_s, moment
 from infra.google.tpu_types import Provisioning, QueuedResource, QueueState
 from infra.google.tpu_zone import TpuZone
 from infra.ops.running.member_addresses import MemberAddresses
 from infra.ops.running.supervised_machine import why_unrouted
-from infra.ops.running.supervisor_report import NAMESPACE, SERVING, age_s, hear
 from infra.ops.tpu.next_step import with_next_step
 from infra.ops.tpu.request_owner import is_in_no_state
 from infra.ops.tpu.slice_status import SliceStatus

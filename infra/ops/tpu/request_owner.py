@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Set
 
 from infra.google.slice_records import TICKET
+from infra.google.supervisor_report import age_s
 from infra.google.tpu_types import QueuedResource
-from infra.ops.running.supervisor_report import age_s
 
 _YOUNG_S = 300.0
 """What is younger may have been asked for by an `up` that runs, after the state was read."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from infra.ops.running.supervisor_report import SupervisorReport
+from infra.google.supervisor_report import SupervisorReport
 
 
 @dataclass(frozen=True)

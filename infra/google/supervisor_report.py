@@ -49,7 +49,8 @@ def hear(ask: Callable[[], Mapping[str, str]], clock: Callable[[], float]) -> tu
 def read_report(attributes: Mapping[str, str], now: float) -> SupervisorReport:
     """Return the supervisor's report, blank where there is none that can be read. `now`: seconds since 1970."""
     said = _written(attributes)
-    newest: Mapping[str, Any] = next(iter(said.get("errors") or ()), {})
+    errors = said.get("errors")
+    newest = next((one for one in errors if isinstance(one, Mapping)), {}) if isinstance(errors, list) else {}
     preparing, percent = str(said.get("preparing") or ""), said.get("weightsPercent")
     if preparing and percent is not None:
         preparing += f", {percent} % of the weights are here"
